@@ -1,0 +1,62 @@
+# Language level, warnings, packages and the one include path of the project.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+
+# ccache, where it is installed. The sloppiness is what precompiled headers need to be cached at all.
+find_program(CCACHE_PROGRAM ccache)
+mark_as_advanced(CCACHE_PROGRAM)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE_PROGRAM})
+endif()
+
+# Headers are spelled "kv_offload/<room>/<file>.hpp": <build>/include/kv_offload links to the source root.
+file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/include")
+file(CREATE_LINK "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_BINARY_DIR}/include/kv_offload" SYMBOLIC)
+
+# A macro: packages set variables that the caller needs.
+macro(kv_offload_require_package name debian_package)
+  find_package(${name} ${ARGN} QUIET)
+  if(NOT ${name}_FOUND)
+    message(FATAL_ERROR "kv_offload needs ${name}: install the Debian package ${debian_package}")
+  endif()
+endmacro()
+function(kv_offload_require_module target module debian_package)
+  pkg_check_modules(${target} QUIET IMPORTED_TARGET GLOBAL ${module})
+  if(NOT ${target}_FOUND)
+    message(FATAL_ERROR "kv_offload needs ${module}: install the Debian package ${debian_package}")
+  endif()
+endfunction()
+
+find_package(Threads REQUIRED)
+kv_offload_require_package(PkgConfig pkg-config)
+kv_offload_require_package(CAF libcaf-dev)
+kv_offload_require_package(prometheus-cpp prometheus-cpp-dev CONFIG)
+kv_offload_require_package(nlohmann_json nlohmann-json3-dev CONFIG)
+kv_offload_require_package(spdlog libspdlog-dev CONFIG)
+kv_offload_require_package(absl libabsl-dev CONFIG)
+kv_offload_require_package(OpenSSL libssl-dev)
+kv_offload_require_module(LIBURING liburing liburing-dev)
+kv_offload_require_module(XXHASH libxxhash libxxhash-dev)
+
+add_library(kv_offload_options INTERFACE)
+target_include_directories(kv_offload_options INTERFACE "${CMAKE_BINARY_DIR}/include")
+target_compile_options(kv_offload_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast)
+target_compile_definitions(kv_offload_options INTERFACE CAF_ENABLE_TYPE_ID_CHECKS ASIO_STANDALONE)
+target_link_libraries(kv_offload_options INTERFACE Threads::Threads)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # ccache can reuse what was compiled with a precompiled header only if GCC names that header in its output.
+  target_compile_options(kv_offload_options INTERFACE -fpch-preprocess)
+endif()
+if(KV_OFFLOAD_WERROR)
+  target_compile_options(kv_offload_options INTERFACE -Werror)
+endif()
+if(KV_OFFLOAD_TEST_FAULTS)
+  target_compile_definitions(kv_offload_options INTERFACE KV_OFFLOAD_TEST_FAULTS)
+endif()
