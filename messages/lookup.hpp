@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "kv_offload/messages/offload_key.hpp"
+
+namespace kv_offload {
+
+/// What a lookup says of one key.
+enum class LookupResult : std::uint8_t {
+  miss,
+  hit,          ///< present, readable now
+  hit_pending,  ///< present, a write into it is in flight: counts as a hit, the caller must wait
+  retry,        ///< unknown yet, ask again next step; does not count as a hit
+};
+
+constexpr std::string_view to_string(LookupResult result) {
+  switch (result) {
+    case LookupResult::miss: return "miss";
+    case LookupResult::hit: return "hit";
+    case LookupResult::hit_pending: return "hit_pending";
+    case LookupResult::retry: return "retry";
+  }
+  return "unknown";
+}
+
+/// Which keys of a batch matter to the caller.
+enum class LookupScan : std::uint8_t {
+  prefix,  ///< keys are in prefix order; the scan ends at the first miss
+  window,  ///< every key is resolved on its own (sliding-window cache groups)
+};
+
+/// When a lookup answers.
+enum class LookupWait : std::uint8_t {
+  landed,    ///< when every promotion it started or joined has landed or failed
+  resolved,  ///< when every tier has spoken; keys still being loaded are hit_pending
+};
+
+struct LookupOptions {
+  LookupScan scan = LookupScan::prefix;
+  LookupWait wait = LookupWait::landed;
+  /// Hold each reported hit until prepare_load or the end of the request.
+  bool hold = true;
+  /// Tokens of this prompt that the device already has, from its front. Unknown counts as 0.
+  std::uint64_t device_tokens = 0;
+};
+
+struct LookupAnswer {
+  std::vector<LookupResult> results;  ///< one per key; keys the scan never reached are miss
+  std::uint32_t leading_hits = 0;     ///< keys from the front that are hit or hit_pending
+  std::uint32_t promoted = 0;         ///< chunks this call had loaded from secondary tiers
+  std::uint32_t unheld = 0;           ///< hits reported without a hold: the hold share was used up
+  std::uint32_t truncated = 0;        ///< tier hits beyond what the primary tier could grant
+  std::uint32_t refused = 0;          ///< tier hits that admission refused
+  std::uint32_t gave_up = 0;          ///< keys whose wait ended by deadline or a full table
+  std::vector<std::uint32_t> tier_hits;  ///< leading hits by where they were found: [0] primary, [1+t] tier t
+};
+
+}  // namespace kv_offload

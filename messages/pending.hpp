@@ -1,0 +1,130 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "kv_offload/messages/expected.hpp"
+
+namespace kv_offload {
+
+template <class T>
+class Reply;
+
+/// One answer on its way from an actor to a caller: written once, read once, by spinning and then
+/// parking, or handed to a callback. One allocation per call; no actor is created for it.
+template <class T>
+class CompletionSlot {
+ public:
+  /// `credit`, if given, is incremented once when the answer arrives, before the caller can see it.
+  explicit CompletionSlot(std::uint32_t spin_rounds,
+                          std::shared_ptr<std::atomic<std::int64_t>> credit = nullptr)
+      : spin_rounds_(spin_rounds), credit_(std::move(credit)) {}
+
+  /// First call wins; later ones are ignored and answer false.
+  bool deliver(Expected<T> value) {
+    if (claimed_.exchange(true, std::memory_order_acq_rel)) return false;
+    value_.emplace(std::move(value));
+    if (credit_) credit_->fetch_add(1, std::memory_order_acq_rel);
+    const auto before = state_.exchange(kReady, std::memory_order_acq_rel);
+    if (before == kCallback) {
+      callback_(std::move(*value_));
+      callback_ = nullptr;
+    } else {
+      state_.notify_all();
+    }
+    return true;
+  }
+  void on_ready(std::function<void(Expected<T>)> callback) {
+    callback_ = std::move(callback);
+    std::uint32_t expected = kEmpty;
+    if (!state_.compare_exchange_strong(expected, kCallback, std::memory_order_acq_rel))
+      std::exchange(callback_, nullptr)(std::move(*value_));
+  }
+  [[nodiscard]] bool ready() const { return state_.load(std::memory_order_acquire) == kReady; }
+  Expected<T> take() {
+    for (std::uint32_t i = 0; i < spin_rounds_ && !ready(); ++i) pause();
+    while (!ready()) state_.wait(kEmpty, std::memory_order_acquire);
+    return std::move(*value_);
+  }
+
+ private:
+  friend class Reply<T>;
+  static constexpr std::uint32_t kEmpty = 0, kReady = 1, kCallback = 2;
+  static void pause() {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+  }
+
+  std::atomic<std::uint32_t> state_{kEmpty};
+  std::atomic<bool> claimed_{false};
+  std::atomic<std::uint32_t> replies_{0};  // Reply handles alive; the last one answers if nobody did
+  std::uint32_t spin_rounds_;
+  std::shared_ptr<std::atomic<std::int64_t>> credit_;
+  std::optional<Expected<T>> value_;
+  std::function<void(Expected<T>)> callback_;
+};
+
+/// The engine's end of a call; copyable, because actor messages are. Whoever drops the last copy
+/// without an answer answers `engine_failed`: a caller is never left waiting.
+template <class T>
+class Reply {
+ public:
+  Reply() = default;
+  explicit Reply(std::shared_ptr<CompletionSlot<T>> slot) : slot_(std::move(slot)) { retain(); }
+  Reply(const Reply& other) : slot_(other.slot_) { retain(); }
+  Reply(Reply&& other) noexcept : slot_(std::move(other.slot_)) { other.slot_.reset(); }
+  Reply& operator=(Reply other) noexcept {
+    slot_.swap(other.slot_);
+    return *this;
+  }
+  ~Reply() { release(); }
+
+  void deliver(Expected<T> value) const {
+    if (slot_) slot_->deliver(std::move(value));
+  }
+  void fail(OffloadErrc code, std::string detail) const {
+    if (slot_) slot_->deliver(OffloadError{code, std::move(detail)});
+  }
+
+ private:
+  void retain() const {
+    if (slot_) slot_->replies_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void release() {
+    if (slot_ && slot_->replies_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      slot_->deliver(OffloadError{OffloadErrc::engine_failed, "the engine ended before it answered this call"});
+  }
+  std::shared_ptr<CompletionSlot<T>> slot_;
+};
+
+/// The caller's end of a call. Use exactly one of get(), then() and future(); dropping it is fine
+/// where the answer does not matter.
+template <class T>
+class Pending {
+ public:
+  explicit Pending(std::shared_ptr<CompletionSlot<T>> slot) : slot_(std::move(slot)) {}
+
+  /// Waits: spins for the configured time, then parks. Never waits for ever: every call ends by its
+  /// answer, its deadline or the end of the engine.
+  Expected<T> get() && { return slot_->take(); }
+  /// Runs `callback` once, on an engine thread or at once if the answer is there. It must not block.
+  void then(std::function<void(Expected<T>)> callback) && { slot_->on_ready(std::move(callback)); }
+  [[nodiscard]] std::future<Expected<T>> future() && {
+    auto promise = std::make_shared<std::promise<Expected<T>>>();
+    auto future = promise->get_future();
+    slot_->on_ready([promise](Expected<T> value) { promise->set_value(std::move(value)); });
+    return future;
+  }
+  [[nodiscard]] bool ready() const { return slot_->ready(); }
+
+ private:
+  std::shared_ptr<CompletionSlot<T>> slot_;
+};
+
+}  // namespace kv_offload

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "kv_offload/messages/engine_stats.hpp"
+#include "kv_offload/messages/offloading_event.hpp"
+#include "kv_offload/messages/pending.hpp"
+#include "kv_offload/messages/protocol/primary_messages.hpp"
+
+#include <caf/actor_control_block.hpp>
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace kv_offload {
+
+/// Every owner's own clock beat: deadlines are swept and totals published by it.
+struct Tick {
+  static constexpr std::string_view kName = "Tick";
+};
+
+/// Travels the way results travel (tier → tracker → primary, admission → step), so that whoever gets
+/// it back knows that all results before it are applied. With `publish` each actor sends its totals first.
+struct Fence {
+  static constexpr std::string_view kName = "Fence";
+  OpId op = 0;
+  caf::strong_actor_ptr step;  ///< who gets FenceReached, from primary and from admission
+  bool publish = false;
+  std::uint32_t expected = 0;  ///< how many copies reach the tracker before it passes one on
+};
+struct FenceReached {
+  static constexpr std::string_view kName = "FenceReached";
+  OpId op = 0;
+};
+
+struct TakeEvents {
+  static constexpr std::string_view kName = "TakeEvents";
+  OpId op = 0;
+};
+struct EventsTaken {
+  static constexpr std::string_view kName = "EventsTaken";
+  OpId op = 0;
+  std::uint32_t source = 0;  ///< 0 primary, 1+t tier t
+  std::vector<OffloadingEvent> events;
+};
+
+/// Cumulative totals of one actor; the newest replaces the one before.
+struct TierPublished {
+  TierIndex tier = 0;
+  TierActorTotals totals;
+};
+struct PublishTotals {
+  static constexpr std::string_view kName = "PublishTotals";
+  std::variant<SchedulerTotals, TrackerTotals, PrimaryTotals, AdmissionActorTotals, TierPublished> totals;
+};
+struct AnswerStats {
+  static constexpr std::string_view kName = "AnswerStats";
+  Reply<EngineStats> reply;
+};
+
+/// Last message of an actor: it answers and quits.
+struct StopActor {
+  static constexpr std::string_view kName = "StopActor";
+  Reply<Ok> reply;
+};
+
+}  // namespace kv_offload

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kv_offload/messages/engine_stats.hpp"
+#include "kv_offload/messages/lookup.hpp"
+#include "kv_offload/messages/offloading_event.hpp"
+#include "kv_offload/messages/pending.hpp"
+#include "kv_offload/messages/request.hpp"
+
+namespace kv_offload {
+
+/// Facade → scheduler_step: one struct per call, each with the reply it must deliver exactly once.
+
+struct NewRequestCall {
+  static constexpr std::string_view kName = "NewRequestCall";
+  NewRequest request;
+  Reply<RequestHandle> reply;
+};
+struct LookupCall {
+  static constexpr std::string_view kName = "LookupCall";
+  RequestHandle request;
+  SharedKeys keys;
+  LookupOptions options;
+  Reply<LookupAnswer> reply;
+};
+struct AllocatedCall {
+  static constexpr std::string_view kName = "AllocatedCall";
+  RequestHandle request;
+  std::uint64_t device_tokens = 0;
+  Reply<Ok> reply;
+};
+struct TouchCall {
+  static constexpr std::string_view kName = "TouchCall";
+  RequestHandle request;
+  SharedKeys keys;
+  Reply<Ok> reply;
+};
+struct AbortCall {
+  static constexpr std::string_view kName = "AbortCall";
+  RequestHandle request;
+  Reply<Ok> reply;
+};
+struct FinishCall {
+  static constexpr std::string_view kName = "FinishCall";
+  RequestHandle request;
+  Reply<RequestSummary> reply;
+};
+struct PrepareStoreCall {
+  static constexpr std::string_view kName = "PrepareStoreCall";
+  RequestHandle request;
+  SharedKeys keys;
+  Reply<StorePlan> reply;
+};
+struct CompleteStoreCall {
+  static constexpr std::string_view kName = "CompleteStoreCall";
+  LeaseId lease;
+  CompleteStoreOptions options;
+  Reply<StoreOutcome> reply;
+};
+struct PrepareLoadCall {
+  static constexpr std::string_view kName = "PrepareLoadCall";
+  RequestHandle request;
+  SharedKeys keys;
+  Reply<LoadPlan> reply;
+};
+struct CompleteLoadCall {
+  static constexpr std::string_view kName = "CompleteLoadCall";
+  LeaseId lease;
+  Reply<Ok> reply;
+};
+struct StepCall {
+  static constexpr std::string_view kName = "StepCall";
+  ScheduleEnd step;
+  Reply<Ok> reply;
+};
+struct EventsCall {
+  static constexpr std::string_view kName = "EventsCall";
+  Reply<std::vector<OffloadingEvent>> reply;
+};
+struct StatsCall {
+  static constexpr std::string_view kName = "StatsCall";
+  Reply<EngineStats> reply;
+};
+/// `cancel_queued`: tiers drop what has not started (reset, shutdown); running transfers always end.
+struct DrainCall {
+  static constexpr std::string_view kName = "DrainCall";
+  bool cancel_queued = false;
+  std::optional<Duration> patience;  ///< instead of deadlines.drain
+  Reply<Ok> reply;
+};
+struct ResetCall {
+  static constexpr std::string_view kName = "ResetCall";
+  bool change_revision = false;
+  std::string revision;
+  Reply<Ok> reply;
+};
+
+}  // namespace kv_offload

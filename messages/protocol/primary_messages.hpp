@@ -1,0 +1,202 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "kv_offload/messages/ids.hpp"
+#include "kv_offload/messages/lookup.hpp"
+#include "kv_offload/messages/monotonic_time.hpp"
+#include "kv_offload/messages/offloading_event.hpp"
+#include "kv_offload/messages/transfer_job.hpp"
+
+namespace kv_offload {
+
+/// Names one open call inside its scheduler_step; comes back with every answer.
+using OpId = std::uint64_t;
+/// Indices into the shared key list of a call.
+using KeyIdxList = std::vector<std::uint32_t>;
+
+// -- scheduler_step → primary_tier and back ---------------------------------------------------------
+
+/// Which of the call's keys are here? With `hold`, hits are held for the request. With `join`, keys
+/// being written are joined: their end comes as KeysResolved, and if they arrive they are held.
+/// `stop_at_miss`: nothing behind the first miss can matter to the call.
+struct PrimaryProbe {
+  static constexpr std::string_view kName = "PrimaryProbe";
+  OpId op = 0;
+  RequestHandle request;
+  SharedKeys keys;
+  bool hold = false;
+  bool join = false;
+  bool stop_at_miss = false;
+};
+struct PrimaryProbed {
+  static constexpr std::string_view kName = "PrimaryProbed";
+  OpId op = 0;
+  std::vector<LookupResult> states;  ///< hit, hit_pending or miss; shorter with stop_at_miss
+  std::uint32_t unheld = 0;
+  Duration handler_time{};
+};
+
+/// Announces the wish to load `key_idx` from tiers, before admission: from here on others join.
+struct PrimaryClaim {
+  static constexpr std::string_view kName = "PrimaryClaim";
+  OpId op = 0;
+  RequestHandle request;
+  SharedKeys keys;
+  KeyIdxList key_idx;
+  bool hold = false;
+  bool join = false;
+};
+enum class ClaimState : std::uint8_t {
+  claimed,  ///< this call loads the key
+  joined,   ///< somebody else is loading or storing it
+  present,  ///< it has arrived meanwhile (and is held, if the share allows)
+};
+struct PrimaryClaimed {
+  static constexpr std::string_view kName = "PrimaryClaimed";
+  OpId op = 0;
+  std::vector<ClaimState> states;  ///< co-indexed with key_idx
+};
+
+/// Reserves slots for the longest prefix of `admitted` that fits; ends the claims of `dropped`.
+struct PrimaryGrant {
+  static constexpr std::string_view kName = "PrimaryGrant";
+  OpId op = 0;
+  RequestHandle request;
+  SharedKeys keys;
+  KeyIdxList admitted;
+  KeyIdxList dropped;
+  bool hold = false;
+  bool join = false;
+};
+enum class GrantState : std::uint8_t { granted, joined, present, no_space };
+struct PrimaryGranted {
+  static constexpr std::string_view kName = "PrimaryGranted";
+  OpId op = 0;
+  std::vector<GrantState> states;    ///< co-indexed with `admitted`
+  std::vector<ChunkId> chunk_ids;    ///< co-indexed; kNoChunk unless granted
+  std::vector<std::uint32_t> generations;
+};
+
+/// Ends the request's holds on these keys (they lie beyond what the call could use).
+struct ReleaseHolds {
+  static constexpr std::string_view kName = "ReleaseHolds";
+  RequestHandle request;
+  SharedKeys keys;
+  KeyIdxList key_idx;
+};
+
+struct ReserveStore {
+  static constexpr std::string_view kName = "ReserveStore";
+  OpId op = 0;
+  RequestHandle request;
+  SharedKeys keys;
+};
+struct StoreReserved {
+  static constexpr std::string_view kName = "StoreReserved";
+  OpId op = 0;
+  bool ok = false;
+  KeyIdxList key_idx;
+  std::vector<ChunkId> chunk_ids;
+  std::vector<std::uint32_t> generations;
+  std::uint32_t evicted = 0;
+};
+
+/// Ends a store lease. `hold`: keep one pin per published chunk until PinCascades.
+struct PublishStore {
+  static constexpr std::string_view kName = "PublishStore";
+  OpId op = 0;
+  std::vector<ChunkId> chunk_ids;
+  std::vector<std::uint32_t> generations;
+  bool success = true;
+  bool hold = false;
+  Epoch epoch = 0;
+};
+struct StorePublished {
+  static constexpr std::string_view kName = "StorePublished";
+  OpId op = 0;
+  std::uint32_t published = 0;  ///< 0 after a failed store or a reset in between
+};
+/// The publication hold becomes `pins_per_chunk` pins (0: it is dropped).
+struct PinCascades {
+  static constexpr std::string_view kName = "PinCascades";
+  std::vector<ChunkId> chunk_ids;
+  std::uint32_t pins_per_chunk = 0;
+  Epoch epoch = 0;
+};
+
+struct PinLeading {
+  static constexpr std::string_view kName = "PinLeading";
+  OpId op = 0;
+  RequestHandle request;
+  SharedKeys keys;
+};
+struct LeadingPinned {
+  static constexpr std::string_view kName = "LeadingPinned";
+  OpId op = 0;
+  std::vector<ChunkId> chunk_ids;
+};
+struct Unpin {
+  static constexpr std::string_view kName = "Unpin";
+  std::vector<ChunkId> chunk_ids;
+  Epoch epoch = 0;
+};
+struct TouchKeys {
+  static constexpr std::string_view kName = "TouchKeys";
+  SharedKeys keys;
+  KeyIdxList key_idx;  ///< empty: all
+};
+/// Drops every hold and wait of the request.
+struct EndRequest {
+  static constexpr std::string_view kName = "EndRequest";
+  RequestHandle request;
+};
+
+/// Why a joined key did not arrive.
+enum class ResolveFailure : std::uint8_t { none, tier_failed, refused, no_space, store_failed };
+/// Primary → scheduler_step: keys that open calls waited for.
+struct KeysResolved {
+  static constexpr std::string_view kName = "KeysResolved";
+  struct Entry {
+    OpId op = 0;
+    std::uint32_t key_idx = 0;
+    ResolveFailure failure = ResolveFailure::none;
+    TierIndex tier = 0;  ///< that failed
+  };
+  std::vector<Entry> entries;
+};
+
+/// `busy_chunks`: slots that unfinished jobs may still touch; they are quarantined and skipped.
+struct ResetPrimary {
+  static constexpr std::string_view kName = "ResetPrimary";
+  OpId op = 0;
+  Epoch epoch = 0;
+  std::vector<ChunkId> busy_chunks;
+};
+struct PrimaryReset {
+  static constexpr std::string_view kName = "PrimaryReset";
+  OpId op = 0;
+};
+
+// -- job_tracker → primary_tier ----------------------------------------------------------------------
+
+/// One job's Outcome, its Quiesced, or both at once.
+struct TransferEnd {
+  JobId job;
+  TierIndex tier = 0;
+  bool is_promotion = false;
+  bool outcome = false;
+  bool quiesced = false;
+  bool abandoned = false;  ///< never quiesced: slots stay quarantined until the engine ends
+  Epoch epoch = 0;
+  std::vector<ChunkId> chunk_ids;
+  std::vector<KeyFate> fates;  ///< with outcome; co-indexed; empty: all failed
+};
+struct TransfersEnded {
+  static constexpr std::string_view kName = "TransfersEnded";
+  std::vector<TransferEnd> ends;
+};
+
+}  // namespace kv_offload
