@@ -1,0 +1,132 @@
+#pragma once
+
+#include "kv_offload/admission/admission_policy.hpp"
+#include "kv_offload/admission/admission_totals.hpp"
+#include "kv_offload/admission/decision_log.hpp"
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace kv_offload {
+
+struct CascadeDecision {
+  bool admitted = false;
+  AdmissionTicket ticket = 0;  ///< 0 if not admitted
+  RefusalReason reason = RefusalReason::none;
+  std::string_view refuser;  ///< who refused; valid as long as the ledger
+};
+
+struct PromotionCandidate {
+  OffloadKey key;
+  TierIndex tier = 0;
+};
+
+/// The leading candidates that may be loaded. Chunks of one tier share one ticket.
+struct PromotionDecision {
+  std::vector<AdmissionTicket> tickets;        ///< one per admitted candidate, in order of the call
+  RefusalReason reason = RefusalReason::none;  ///< of the candidate behind them; none: all admitted
+  std::string_view refuser;
+  [[nodiscard]] std::size_t num_admitted() const { return tickets.size(); }
+};
+
+/// Admission as a plain object: owns the policy, asks it, counts what it admitted, and is told how
+/// every admitted chunk ended. Check and count happen in one call, so they cannot drift apart.
+///
+/// Owned by the admission actor and called from there only. Time is an argument and does not go
+/// back. Memory: one ticket per job in flight, bounded by the pin shares. A refusal allocates
+/// nothing and uses no ticket.
+class AdmissionLedger {
+ public:
+  /// `tier_pin_share_chunks`: per tier, the most chunks of cascades and promotions in flight.
+  AdmissionLedger(std::unique_ptr<AdmissionPolicy> policy,
+                  std::vector<std::uint32_t> tier_pin_share_chunks);
+
+  /// May these chunks be copied to `tier` as one job? All or none. Without keys nothing is asked.
+  CascadeDecision decide_cascade(TierIndex tier, std::span<const OffloadKey> keys,
+                                 std::uint64_t bytes, const RequestContext* request,
+                                 MonotonicTime now);
+  /// Decides chunk by chunk in order, each counted before the next is asked; stops at the first
+  /// refused one, what is behind it is not asked.
+  PromotionDecision decide_promotions(std::span<const PromotionCandidate> candidates,
+                                      std::uint64_t chunk_bytes, const RequestContext* request,
+                                      MonotonicTime now);
+
+  /// `num_chunks` chunks of the ticket were admitted but will not be submitted.
+  void withdraw(AdmissionTicket ticket, std::uint32_t num_chunks, MonotonicTime now);
+  /// `num_chunks` chunks of the ticket ended with their transfer. Call at Quiesced.
+  void complete(AdmissionTicket ticket, std::uint32_t num_chunks, const CompletedTransfer& result,
+                MonotonicTime now);
+  /// Forgets what is in flight (counted as erased) and the policy's state. Totals, the sequence of
+  /// tickets and disabled tiers stay.
+  void reset();
+
+  /// While disabled everything for the tier is refused; what is in flight still ends normally.
+  void disable_tier(TierIndex tier, bool disabled);
+
+  /// Moves whenever something happened that can turn a refusal into an admission: a completion, a
+  /// withdrawal, a reset, a tier enabled, or a policy that admits again what it refused before.
+  [[nodiscard]] std::uint64_t pressure_epoch() const { return pressure_epoch_; }
+
+  [[nodiscard]] std::size_t num_tiers() const { return tiers_.size(); }
+  [[nodiscard]] const TierAdmissionTotals& totals(TierIndex tier) const {
+    return tiers_[tier].totals;
+  }
+  [[nodiscard]] bool is_disabled(TierIndex tier) const { return tiers_[tier].disabled; }
+  [[nodiscard]] std::uint32_t pin_share_chunks(TierIndex tier) const {
+    return tiers_[tier].pin_share;
+  }
+  /// Chunks in ends that named an unknown or already ended ticket; nothing else happened to them.
+  [[nodiscard]] std::uint64_t stale_chunks() const { return stale_chunks_; }
+  [[nodiscard]] const DecisionLog& decisions() const { return log_; }
+  [[nodiscard]] const AdmissionPolicy& policy() const { return *policy_; }
+  /// The policy's series. Counters go on over a reset although the policy starts afresh.
+  [[nodiscard]] std::vector<MetricSample> stats(MonotonicTime now) const;
+
+  /// Do the totals, the tickets and the policy's own counts agree? Else `why` says what does not.
+  bool check_balance(std::string* why) const;
+  /// The same, and nothing is in flight.
+  bool check_idle(std::string* why) const;
+
+ private:
+  struct Tier {
+    std::uint32_t pin_share = 0;
+    bool disabled = false;
+    bool refused_before[2] = {false, false};  ///< by the policy, last answer: cascades, promotions
+    TierAdmissionTotals totals;
+    AdmissionTicket batch_ticket = 0;  ///< of the running batch
+    std::uint32_t batch_chunks = 0;
+  };
+  struct Ticket {
+    TierIndex tier = 0;
+    bool is_promotion = false;
+    bool any_completed = false;
+    std::uint32_t chunks = 0;
+    std::uint64_t chunk_bytes = 0;
+  };
+  struct Answer {
+    RefusalReason reason = RefusalReason::none;
+    std::string_view refuser;
+  };
+
+  Answer ask(const JobMetadata& job, MonotonicTime now);
+  void commit(const JobMetadata& job, MonotonicTime now);
+  void log_batch(TierIndex tier, MonotonicTime now);
+  AdmissionTotals& totals_of(TierIndex tier, bool is_promotion);
+  /// Takes chunks off a ticket into `count`; job.num_chunks 0: it was stale.
+  JobMetadata end_chunks(AdmissionTicket ticket, std::uint32_t num_chunks, bool completed);
+
+  std::unique_ptr<AdmissionPolicy> policy_;
+  std::vector<Tier> tiers_;                              // by TierIndex
+  std::unordered_map<AdmissionTicket, Ticket> tickets_;  // never iterated where order shows
+  AdmissionTicket next_ticket_ = 1;                      // 0 means none
+  std::uint64_t pressure_epoch_ = 0;
+  std::uint64_t stale_chunks_ = 0;
+  DecisionLog log_;
+  std::vector<MetricSample> counters_before_reset_;
+};
+
+}  // namespace kv_offload

@@ -1,0 +1,102 @@
+#include "kv_offload/admission/composite.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+namespace kv_offload {
+
+Expected<std::unique_ptr<Composite>> Composite::make(Members members) {
+  if (members.size() > kMaxMembers)
+    return {OffloadErrc::invalid_config, "composite: " + std::to_string(members.size()) +
+                                             " policies are not allowed; expected at most " +
+                                             std::to_string(kMaxMembers)};
+  std::set<std::string_view> implicit;
+  for (const auto& member : members) {
+    if (!member) return {OffloadErrc::invalid_config, "composite: a member is missing"};
+    // Two would count every refusal twice under one label.
+    if (member->name().starts_with("backpressure[") && !implicit.insert(member->name()).second)
+      return {OffloadErrc::invalid_config,
+              "composite: " + std::string(member->name()) + " is there twice; expected once"};
+  }
+  return std::unique_ptr<Composite>(new Composite(std::move(members)));
+}
+
+const AdmissionPolicy* Composite::refusing_member(const JobMetadata& job, MonotonicTime now) const {
+  for (const auto& member : members_)
+    if (member->should_admit(job, now) != RefusalReason::none) return member.get();
+  return nullptr;
+}
+
+RefusalReason Composite::should_admit(const JobMetadata& job, MonotonicTime now) const {
+  for (const auto& member : members_) {
+    const RefusalReason reason = member->should_admit(job, now);
+    if (reason != RefusalReason::none) return reason;
+  }
+  return RefusalReason::none;
+}
+
+void Composite::on_admitted(const JobMetadata& job, MonotonicTime now) {
+  for (const auto& member : members_) member->on_admitted(job, now);
+}
+
+void Composite::on_refused(const JobMetadata& job, const AdmissionPolicy* refuser,
+                           MonotonicTime now) {
+  const AdmissionPolicy* decider = refuser == this ? refusing_member(job, now) : refuser;
+  for (const auto& member : members_) member->on_refused(job, decider, now);
+}
+
+void Composite::on_completed(const JobMetadata& job, const CompletedTransfer& result,
+                             MonotonicTime now) {
+  for (const auto& member : members_) member->on_completed(job, result, now);
+}
+
+void Composite::on_withdrawn(const JobMetadata& job, MonotonicTime now) {
+  for (const auto& member : members_) member->on_withdrawn(job, now);
+}
+
+void Composite::reset() {
+  for (const auto& member : members_) member->reset();
+}
+
+std::vector<MetricSample> Composite::stats(MonotonicTime now) const {
+  std::vector<MetricSample> all;
+  for (const auto& member : members_) merge_samples(all, member->stats(now));
+  return all;
+}
+
+std::vector<MetricDefinition> Composite::metric_definitions() const {
+  std::vector<MetricDefinition> all;
+  for (const auto& member : members_) {
+    for (auto& definition : member->metric_definitions()) {
+      const auto same = [&](const MetricDefinition& d) { return d.name == definition.name; };
+      if (std::none_of(all.begin(), all.end(), same)) all.push_back(std::move(definition));
+    }
+  }
+  return all;
+}
+
+const AdmissionPolicy& find_refuser(const AdmissionPolicy& policy, const JobMetadata& job,
+                                    MonotonicTime now) {
+  const auto* composite = dynamic_cast<const Composite*>(&policy);
+  if (composite == nullptr) return policy;
+  const AdmissionPolicy* member = composite->refusing_member(job, now);
+  return member == nullptr ? policy : find_refuser(*member, job, now);
+}
+
+void merge_samples(std::vector<MetricSample>& into, std::vector<MetricSample> from) {
+  for (auto& sample : from) {
+    const auto same = std::find_if(into.begin(), into.end(), [&](const MetricSample& s) {
+      return s.name == sample.name && s.labels == sample.labels;
+    });
+    if (same == into.end())
+      into.push_back(std::move(sample));
+    else if (sample.name.ends_with("_total"))
+      same->value += sample.value;
+    else
+      same->value = std::max(same->value, sample.value);
+  }
+}
+
+}  // namespace kv_offload
