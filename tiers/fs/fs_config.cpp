@@ -1,0 +1,69 @@
+#include "kv_offload/tiers/fs/fs_config.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+namespace kv_offload {
+
+namespace {
+
+std::optional<Locality> read_locality(ConfigReader& reader) {
+  const ConfigNode* node = reader.child("locality");
+  if (node == nullptr || node->is_null()) return std::nullopt;
+  std::string text;
+  if (const auto* s = std::get_if<std::string>(&node->value())) text = *s;
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (text == to_string(Locality::local)) return Locality::local;
+  if (text == to_string(Locality::remote)) return Locality::remote;
+  reader.fail("locality", *node, "one of: LOCAL, REMOTE");
+  return std::nullopt;
+}
+
+/// "on"/"off", and true/false for the same.
+bool read_switch(ConfigReader& reader, const std::string& key, bool fallback) {
+  const ConfigNode* node = reader.child(key);
+  if (node == nullptr) return fallback;
+  if (const auto* b = std::get_if<bool>(&node->value())) return *b;
+  if (const auto* s = std::get_if<std::string>(&node->value())) {
+    if (*s == "on") return true;
+    if (*s == "off") return false;
+  }
+  reader.fail(key, *node, "one of: on, off");
+  return fallback;
+}
+
+}  // namespace
+
+Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& path) {
+  ConfigReader reader(node, path);
+  for (const char* key : {"type", "backpressure", "pin_share", "label"}) reader.child(key);
+
+  FsConfig config;
+  config.root_dir = reader.string("root_dir", "");
+  if (config.root_dir.empty() || config.root_dir.find('\0') != std::string::npos)
+    reader.fail(reader.path_of("root_dir") + ": required, the path of an existing directory");
+  config.locality = read_locality(reader);
+  config.enable_kv_events = reader.boolean("enable_kv_events", false);
+  config.foreign_files = reader.choice("foreign_files", "refuse", {"refuse", "accept"}) == "accept"
+                             ? ForeignFiles::accept
+                             : ForeignFiles::refuse;
+  config.checksum = read_switch(reader, "checksum", true);
+  const std::string durability = reader.choice("durability", "none", {"none", "data", "full"});
+  if (durability == "data") config.durability = Durability::data;
+  if (durability == "full") config.durability = Durability::full;
+  config.queue_depth =
+      static_cast<std::uint32_t>(reader.integer("queue_depth", config.queue_depth, 1, 4096));
+  config.inflight_bytes_max = static_cast<std::uint64_t>(
+      reader.integer("max_inflight_bytes", static_cast<std::int64_t>(config.inflight_bytes_max),
+                     4096, std::numeric_limits<std::int64_t>::max()));
+  for (const char* key : {"n_read_threads", "n_write_threads", "io_threads"}) {
+    if (reader.has(key)) config.without_effect.emplace_back(key);
+    reader.integer(key, 16, 1, 1 << 16);
+  }
+  if (auto error = reader.finish()) return *error;
+  return config;
+}
+
+}  // namespace kv_offload

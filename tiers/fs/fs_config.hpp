@@ -1,0 +1,38 @@
+#pragma once
+
+#include "kv_offload/messages/config_node.hpp"
+#include "kv_offload/messages/expected.hpp"
+#include "kv_offload/messages/tier_traits.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kv_offload {
+
+enum class ForeignFiles : std::uint8_t { refuse, accept };
+enum class Durability : std::uint8_t {
+  none,  ///< the page cache of the directory decides; a lost chunk is found by its digest
+  data,  ///< the file's bytes are on the device before the chunk counts as stored
+  full,  ///< the file and its name are
+};
+
+/// Parameters of one `fs` tier.
+struct FsConfig {
+  std::string root_dir;
+  std::optional<Locality> locality;
+  bool enable_kv_events = false;
+  ForeignFiles foreign_files = ForeignFiles::refuse;
+  bool checksum = true;
+  Durability durability = Durability::none;
+  std::uint32_t queue_depth = 128;
+  std::uint64_t inflight_bytes_max = 4U << 20;
+  std::vector<std::string> without_effect;  ///< keys of the public layout that nothing here needs
+};
+
+/// Reads the parameters without touching the disk. Keys that the engine reads itself (type,
+/// backpressure, pin_share, label) are known and ignored.
+Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& path);
+
+}  // namespace kv_offload

@@ -1,0 +1,130 @@
+#include "kv_offload/tiers/fs/fs_tier.hpp"
+
+#include "kv_offload/tiers/fs/fs_directory.hpp"
+#include "kv_offload/tiers/fs/temp_files.hpp"
+#include "kv_offload/tiers/io/chunk_transfer.hpp"
+#include "kv_offload/tiers/io/uring_backend.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace kv_offload {
+
+namespace {
+
+/// Longest that a start looks for left-over temporary files: about a million chunks on a local disk.
+constexpr auto kSweepPatience = std::chrono::seconds(5);
+constexpr auto kFailedStartPatience = std::chrono::seconds(5);
+
+std::unique_ptr<IoBackend> make_ring(const LaneOptions& lane) {
+  UringOptions options;
+  options.queue_depth = 2 * lane.queue_depth;  // loads and stores
+  options.primary = lane.primary;
+  return std::make_unique<UringBackend>(options);
+}
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+}  // namespace
+
+Expected<std::unique_ptr<SecondaryTier>> FsTier::make(const FsConfig& config,
+                                                      const NamespaceIdentity& identity,
+                                                      TierEnvironment environment,
+                                                      std::shared_ptr<TierFaults> faults,
+                                                      MakeBackend make_backend) {
+  auto mapper = FileMapper::make(config.root_dir, identity);
+  if (!mapper) return mapper.error();
+  const PrimaryView& primary = environment.primary;
+  if (primary.row_bytes == 0 || primary.row_bytes % ChunkTransfer::kAlignment != 0)
+    return {OffloadErrc::invalid_argument, environment.label + ": row_bytes " +
+                                               std::to_string(primary.row_bytes) +
+                                               " is not a multiple of 4096"};
+  LaneOptions options;
+  options.name = environment.label;
+  options.primary = primary;
+  options.sink = environment.sink;
+  options.now = environment.now;
+  options.faults = std::move(faults);
+  if (environment.probes_max != 0) options.probes_max = environment.probes_max;
+  if (environment.jobs_max != 0) options.jobs_max = environment.jobs_max;
+  options.queue_depth = config.queue_depth;
+  options.inflight_bytes_max = config.inflight_bytes_max;
+
+  auto shared = std::make_shared<FsShared>();
+  auto backend = make_backend ? make_backend(options) : make_ring(options);
+  auto storage = std::make_unique<FsStorage>(*mapper, config, primary.payload_bytes, shared);
+  auto lane = std::make_unique<Lane>(std::move(options), std::move(backend), std::move(storage));
+  return std::unique_ptr<SecondaryTier>(new FsTier(
+      config, std::move(*mapper), std::move(environment), std::move(shared), std::move(lane)));
+}
+
+TierTraits FsTier::traits() const { return {"fs", Medium::storage, config_.locality}; }
+
+/// Checks, then the lane, then the directory: where the machine forbids io_uring, nothing is created.
+Expected<Ok> FsTier::start() {
+  if (const auto error = check_root_dir(mapper_.root_dir())) return labelled(*error);
+  const auto backend = lane_->start();
+  if (!backend) {
+    lane_->stop(kFailedStartPatience);
+    return labelled(backend.error());
+  }
+  auto opened = open_directory(*backend);
+  if (!opened) lane_->stop(kFailedStartPatience);
+  return opened;
+}
+
+Expected<Ok> FsTier::open_directory(const std::string& backend) {
+  const auto directory = open_fs_directory(mapper_, config_.checksum);
+  if (!directory) return labelled(directory.error());
+  shared_->is_direct = directory->is_direct;
+  if (!directory->is_direct)
+    log("buffered I/O: O_DIRECT does not work in " + mapper_.chunk_dir() + " (" +
+        directory->why_not_direct + ")");
+
+  const SweepResult sweep = sweep_temp_files(mapper_.chunk_dir(), kSweepPatience);
+  if (sweep.removed + sweep.kept + sweep.failed > 0 || !sweep.is_complete)
+    log("temporary files of earlier writers: " + std::to_string(sweep.removed) + " removed, " +
+        std::to_string(sweep.kept) + " kept (their writers may be alive), " +
+        std::to_string(sweep.failed) + " could not be removed" +
+        (sweep.is_complete ? "" : "; not every directory was looked at in 5 s"));
+  if (!config_.without_effect.empty())
+    log("without effect here, one thread keeps the device busy: " + join(config_.without_effect));
+  log(mapper_.chunk_dir() + ": " + (directory->is_direct ? "direct I/O, " : "buffered I/O, ") +
+      backend + ", " + std::to_string(config_.inflight_bytes_max >> 10) +
+      " KiB in flight per direction, queue depth " + std::to_string(config_.queue_depth) +
+      ", checksum " + (config_.checksum ? "on" : "off"));
+  return Ok{};
+}
+
+OffloadError FsTier::labelled(const OffloadError& error) const {
+  return {error.code, environment_.label + ": " + error.detail};
+}
+
+void FsTier::log(const std::string& line) const {
+  if (environment_.log) environment_.log(environment_.label + ": " + line);
+}
+
+bool FsTier::probe(ProbeId probe, KeyList keys) { return lane_->probe(probe, std::move(keys)); }
+
+std::vector<OffloadingEvent> FsTier::take_events() {
+  const std::lock_guard lock(shared_->mutex);
+  return std::exchange(shared_->events, {});
+}
+
+TierStats FsTier::stats() const {
+  TierStats stats;
+  const LaneCounters& counters = lane_->counters();
+  stats.queued_jobs = lane_->queued_jobs();
+  stats.running_jobs = counters.running_jobs;
+  stats.unverified_chunks = counters.unverified_chunks;
+  stats.corrupt_chunks = shared_->corrupt_chunks;
+  stats.foreign_refused = shared_->foreign_refused;
+  stats.probes = counters.probes;
+  return stats;
+}
+
+}  // namespace kv_offload

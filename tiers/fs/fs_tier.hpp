@@ -1,0 +1,60 @@
+#pragma once
+
+#include "kv_offload/messages/namespace_identity.hpp"
+#include "kv_offload/tiers/fs/fs_config.hpp"
+#include "kv_offload/tiers/fs/fs_storage.hpp"
+#include "kv_offload/tiers/io/lane.hpp"
+#include "kv_offload/tiers/secondary_tier.hpp"
+#include "kv_offload/tiers/tier_faults.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kv_offload {
+
+/// Chunks as files of a local or shared directory, over io_uring. Layout, file content and digest:
+/// README.md beside this file.
+class FsTier final : public SecondaryTier {
+ public:
+  /// Replaces the ring, in tests.
+  using MakeBackend = std::function<std::unique_ptr<IoBackend>(const LaneOptions&)>;
+
+  /// @param faults  may be null
+  static Expected<std::unique_ptr<SecondaryTier>> make(const FsConfig& config,
+                                                       const NamespaceIdentity& identity,
+                                                       TierEnvironment environment,
+                                                       std::shared_ptr<TierFaults> faults,
+                                                       MakeBackend make_backend = {});
+
+  [[nodiscard]] TierTraits traits() const override;
+  Expected<Ok> start() override;
+  bool probe(ProbeId probe, KeyList keys) override;
+  void submit(std::vector<TransferJob> jobs) override { lane_->submit(std::move(jobs)); }
+  void cancel(JobId job) override { lane_->cancel(job); }
+  void cancel_queued() override { lane_->cancel_queued(); }
+  std::vector<OffloadingEvent> take_events() override;
+  [[nodiscard]] TierStats stats() const override;
+  bool stop(Duration patience) override { return lane_->stop(patience); }
+
+ private:
+  FsTier(FsConfig config, FileMapper mapper, TierEnvironment environment,
+         std::shared_ptr<FsShared> shared, std::unique_ptr<Lane> lane)
+      : config_(std::move(config)),
+        mapper_(std::move(mapper)),
+        environment_(std::move(environment)),
+        shared_(std::move(shared)),
+        lane_(std::move(lane)) {}
+  Expected<Ok> open_directory(const std::string& backend);
+  [[nodiscard]] OffloadError labelled(const OffloadError& error) const;
+  void log(const std::string& line) const;
+
+  const FsConfig config_;
+  const FileMapper mapper_;
+  const TierEnvironment environment_;
+  const std::shared_ptr<FsShared> shared_;
+  const std::unique_ptr<Lane> lane_;
+};
+
+}  // namespace kv_offload

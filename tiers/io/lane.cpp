@@ -1,0 +1,174 @@
+#include "kv_offload/tiers/io/lane.hpp"
+
+#include "kv_offload/tiers/io/lane_inbox.hpp"
+#include "kv_offload/tiers/io/lane_worker.hpp"
+#include "kv_offload/tiers/io/sink_gate.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <pthread.h>
+#include <signal.h>
+#include <thread>
+#include <utility>
+
+namespace kv_offload {
+
+namespace {
+
+/// Setting up a ring and registering 4 GiB takes 130 ms; a thread that needs longer is not coming.
+constexpr auto kStartPatience = std::chrono::seconds(30);
+constexpr auto kDestructorPatience = std::chrono::seconds(5);
+
+void name_this_thread(const std::string& lane) {
+  const std::string name = ("kvo-" + lane).substr(0, 15);  // the kernel's limit
+  ::pthread_setname_np(::pthread_self(), name.c_str());
+}
+
+/// The embedding process' signal handlers run on its own threads.
+void block_signals() {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
+}
+
+}  // namespace
+
+struct Lane::State {
+  enum class Phase : std::uint8_t { idle, starting, running, ended };
+
+  State(LaneOptions o, std::unique_ptr<IoBackend> b, std::unique_ptr<LaneStorage> s)
+      : options(std::move(o)),
+        backend(std::move(b)),
+        storage(std::move(s)),
+        inbox(options.probes_max, options.jobs_max, [this] { backend->wake(); }),
+        sink(options.sink) {}
+
+  const LaneOptions options;
+  const std::unique_ptr<IoBackend> backend;
+  const std::unique_ptr<LaneStorage> storage;
+  LaneInbox inbox;
+  SinkGate sink;
+  LaneCounters counters;
+  std::atomic<bool> abandoned{false};
+  std::atomic<bool> failed{false};
+
+  std::mutex mutex;  // guards the rest
+  std::condition_variable changed;
+  Phase phase = Phase::idle;
+  std::optional<Expected<std::string>> opened;
+  std::thread thread;
+
+  void enter(Phase next) {
+    const std::lock_guard lock(mutex);
+    phase = next;
+    changed.notify_all();
+  }
+};
+
+Lane::Lane(LaneOptions options, std::unique_ptr<IoBackend> backend,
+           std::unique_ptr<LaneStorage> storage)
+    : state_(std::make_shared<State>(std::move(options), std::move(backend), std::move(storage))) {}
+
+Lane::~Lane() { stop(kDestructorPatience); }
+
+Expected<std::string> Lane::start() {
+  State& s = *state_;
+  std::unique_lock lock(s.mutex);
+  if (s.phase != State::Phase::idle)
+    return {OffloadErrc::invalid_argument, s.options.name + ": a lane starts once"};
+  s.phase = State::Phase::starting;
+  try {
+    s.thread = std::thread([state = state_] { run_thread(state); });
+  } catch (const std::exception& e) {
+    s.phase = State::Phase::ended;
+    return {OffloadErrc::io_error, s.options.name + ": no thread for its I/O: " + e.what()};
+  }
+  if (!s.changed.wait_for(lock, kStartPatience, [&] { return s.opened.has_value(); }))
+    return {OffloadErrc::deadline, s.options.name + ": the I/O thread did not get ready"};
+  return *s.opened;
+}
+
+void Lane::run_thread(const std::shared_ptr<State>& state) {
+  State& s = *state;
+  block_signals();
+  name_this_thread(s.options.name);
+  auto opened = s.backend->open();
+  const bool is_open = opened.has_value();
+  if (!is_open) s.inbox.close();
+  {
+    const std::lock_guard lock(s.mutex);
+    s.opened = std::move(opened);
+    if (is_open) s.phase = State::Phase::running;
+    s.changed.notify_all();
+  }
+  if (is_open) {
+    std::string died;
+    try {
+      LaneWorker worker(s.options, *s.backend, *s.storage, s.inbox, s.sink, s.counters,
+                        s.abandoned);
+      if (worker.run() == LaneWorker::End::failed) died = worker.failure();
+    } catch (const std::exception& e) {
+      died = e.what();
+    }
+    if (!died.empty()) {
+      s.failed = true;
+      s.inbox.close();
+      s.sink.lane_died(std::move(died));
+    }
+  }
+  s.enter(State::Phase::ended);
+}
+
+bool Lane::probe(ProbeId id, KeyList keys) { return state_->inbox.push_probe(id, std::move(keys)); }
+
+void Lane::submit(std::vector<TransferJob> jobs) {
+  const auto rejected = state_->inbox.push_jobs(std::move(jobs));
+  end_unstarted(rejected, state_->failed ? TransferFailure::lane_dead : TransferFailure::cancelled);
+}
+
+void Lane::cancel(const JobId& id) {
+  if (auto job = state_->inbox.cancel(id)) {
+    state_->inbox.job_ended(*job);
+    end_unstarted({std::move(*job)}, TransferFailure::cancelled);
+  }
+}
+
+void Lane::cancel_queued() {
+  const auto jobs = state_->inbox.cancel_queued();
+  for (const TransferJob& job : jobs) state_->inbox.job_ended(job);
+  end_unstarted(jobs, TransferFailure::cancelled);
+}
+
+void Lane::end_unstarted(const std::vector<TransferJob>& jobs, TransferFailure why) {
+  for (const TransferJob& job : jobs)
+    state_->sink.job_ended(result_of_unstarted(job, why, state_->options.now()));
+}
+
+bool Lane::stop(Duration patience) {
+  State& s = *state_;
+  s.inbox.close();
+  cancel_queued();
+  std::unique_lock lock(s.mutex);
+  if (s.phase == State::Phase::idle) s.phase = State::Phase::ended;
+  if (!s.thread.joinable()) return s.phase == State::Phase::ended;
+  if (s.phase == State::Phase::running) s.backend->wake();
+  if (s.changed.wait_for(lock, patience, [&] { return s.phase == State::Phase::ended; })) {
+    lock.unlock();
+    s.thread.join();
+    return true;
+  }
+  s.abandoned = true;
+  s.thread.detach();
+  lock.unlock();
+  s.sink.close();
+  return false;
+}
+
+const LaneCounters& Lane::counters() const { return state_->counters; }
+std::uint64_t Lane::queued_jobs() const { return state_->inbox.queued_jobs(); }
+
+}  // namespace kv_offload

@@ -1,0 +1,78 @@
+#pragma once
+
+#include "kv_offload/messages/lookup.hpp"
+#include "kv_offload/messages/offload_key.hpp"
+#include "kv_offload/messages/transfer_job.hpp"
+#include "kv_offload/tiers/io/io_request.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace kv_offload {
+
+/// How one key of a job ended.
+struct KeyEnd {
+  KeyFate fate = KeyFate::failed;
+  TransferFailure failure = TransferFailure::none;
+  int error_number = 0;
+  bool unverified = false;  ///< done, but accepted without a digest of ours
+
+  static KeyEnd failed(TransferFailure failure, int error_number = 0) {
+    return {KeyFate::failed, failure, error_number, false};
+  }
+};
+
+/// What a storage wants next for a transfer: I/O, or it is over.
+struct StorageStep {
+  bool is_over = true;
+  KeyEnd end;            ///< if over
+  IoOp op = IoOp::read;  ///< else: read or write of the whole row, or a sync of `fd`
+  int fd = -1;
+  std::uint64_t offset = 0;
+
+  static StorageStep over(KeyEnd end) { return {true, end, IoOp::read, -1, 0}; }
+  static StorageStep io(IoOp op, int fd, std::uint64_t offset = 0) {
+    return {false, {}, op, fd, offset};
+  }
+};
+
+/// How the I/O of the last step ended. A short read has no error.
+struct IoEnd {
+  int error = 0;  ///< errno, 0 if none
+  bool is_short = false;
+};
+
+/// Names one transfer in flight; dense and reused, so a storage keeps its state in a vector.
+using TransferSlot = std::uint32_t;
+
+/// One chunk's way into or out of a storage, as its lane sees it.
+struct ChunkContext {
+  TransferSlot slot = 0;
+  bool is_load = false;
+  const OffloadKey* key = nullptr;
+  std::span<std::byte> row;  ///< the primary tier's bytes, padding included
+};
+
+/// What a lane has to know about a kind of storage: where the bytes of a key lie and what must happen
+/// before and after their I/O. Called on the lane's thread only. Metadata operations may be plain
+/// system calls; the bytes of chunks move through the lane's backend only.
+class LaneStorage {
+ public:
+  virtual ~LaneStorage() = default;
+
+  /// Upper bound of the slots that will be used; called once before anything else.
+  virtual void reserve_slots(std::uint32_t count) = 0;
+  /// hit, miss, or retry when the storage could not say.
+  virtual LookupResult probe(const OffloadKey& key) = 0;
+  /// Opens what the transfer needs.
+  virtual StorageStep begin(const ChunkContext& chunk) = 0;
+  /// Stores only: what can be done while the device writes (the digest). Once, before proceed().
+  virtual void overlap(const ChunkContext& chunk) = 0;
+  /// The I/O of the last step is over. Leaves nothing open once it answers `over`.
+  virtual StorageStep proceed(const ChunkContext& chunk, const IoEnd& io) = 0;
+  /// All keys of a job have ended; called before the job's Outcome.
+  virtual void job_ended(const TransferJob& job, const JobResult& result) = 0;
+};
+
+}  // namespace kv_offload

@@ -1,0 +1,344 @@
+#include "kv_offload/tiers/io/lane_worker.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+namespace kv_offload {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Keys probed before completions are looked at again: about 0.5 ms of access checks.
+constexpr std::size_t kProbeKeysPerTurn = 256;
+/// Transfers started before completions are looked at again: about 2 ms of file creation.
+constexpr std::uint32_t kStartsPerTurn = 32;
+/// Bytes digested before completions are looked at again: about 0.1 ms.
+constexpr std::uint64_t kWorkBytesPerTurn = 1U << 20;
+/// Sleep without work. Everything that matters wakes the lane; this only bounds the wait.
+constexpr Duration kIdleWait = std::chrono::seconds(1);
+/// How often a held transfer looks whether the hang was lifted.
+constexpr Duration kHangPoll = milliseconds(2);
+constexpr int kDrainRounds = 20;  ///< of 50 ms each
+
+}  // namespace
+
+void LaneWorker::FreeAligned::operator()(std::byte* p) const { std::free(p); }
+
+LaneWorker::LaneWorker(const LaneOptions& options, IoBackend& backend, LaneStorage& storage,
+                       LaneInbox& inbox, SinkGate& sink, LaneCounters& counters,
+                       const std::atomic<bool>& abandoned)
+    : options_(options),
+      backend_(backend),
+      storage_(storage),
+      inbox_(inbox),
+      sink_(sink),
+      counters_(counters),
+      abandoned_(abandoned),
+      faults_(options.faults) {
+  const std::uint32_t count = 2 * options_.queue_depth;
+  transfers_.resize(count);
+  free_slots_.reserve(count);
+  for (TransferSlot slot = count; slot > 0; --slot) free_slots_.push_back(slot - 1);
+  held_.reserve(count);
+  completions_.reserve(count);
+  storage_.reserve_slots(count);
+}
+
+LaneWorker::End LaneWorker::run() {
+  while (true) {
+    if (faults_.kills_lane()) return drain_silently(), End::killed;
+    if (abandoned_.load()) return drain_silently(), End::stopped;
+    const bool probes_left = answer_probes();
+    start_transfers();
+    const bool pushed = push_waiting();
+    if (pushed && !work_.empty())
+      if (const int error = backend_.submit(); error != 0)
+        return fail("submit", error), End::failed;
+    do_work();
+    push_waiting();  // syncs that the work asked for
+    if (is_done()) return give_up_probes(), End::stopped;
+    if (!reap(probes_left ? Duration::zero() : time_to_wait())) return End::failed;
+  }
+}
+
+// --- probes ---------------------------------------------------------------------------------------
+
+/// True: more probes wait, this turn's share is used up.
+bool LaneWorker::answer_probes() {
+  std::size_t answered = 0;
+  while (answered < kProbeKeysPerTurn) {
+    auto probe = inbox_.pop_probe();
+    if (!probe) return false;
+    verdicts_.assign(probe->keys.size(), LookupResult::miss);
+    inbox_.mark_storing(probe->keys, verdicts_);
+    for (std::size_t i = 0; i < probe->keys.size(); ++i)
+      if (verdicts_[i] != LookupResult::retry) verdicts_[i] = storage_.probe(probe->keys[i]);
+    answered += std::max<std::size_t>(probe->keys.size(), 1);
+    counters_.probes += probe->keys.size();
+    sink_.probed(probe->id, verdicts_);
+  }
+  return true;
+}
+
+/// At the end of the lane: what was asked and not looked at is unknown.
+void LaneWorker::give_up_probes() {
+  while (auto probe = inbox_.pop_probe())
+    sink_.probed(probe->id, std::vector(probe->keys.size(), LookupResult::retry));
+}
+
+// --- starting -------------------------------------------------------------------------------------
+
+bool LaneWorker::has_room(bool is_load) const {
+  const Direction& d = directions_[is_load ? 1 : 0];
+  return d.transfers < options_.queue_depth &&
+         (d.bytes_in_flight == 0 ||
+          d.bytes_in_flight + options_.primary.row_bytes <= options_.inflight_bytes_max);
+}
+
+/// The direction whose next key may start now, if any: loads before stores, but not for ever.
+std::optional<bool> LaneWorker::next_start() const {
+  const bool load_waits = is_waiting(true);
+  const bool store_is_due = !load_waits || loads_since_store_ >= options_.loads_per_store;
+  if (store_is_due && has_room(false) && is_waiting(false)) return false;
+  if (load_waits && has_room(true)) return true;
+  return std::nullopt;
+}
+
+bool LaneWorker::is_waiting(bool is_load) const {
+  return directions_[is_load ? 1 : 0].current != nullptr || inbox_.has_job(is_load);
+}
+
+void LaneWorker::start_transfers() {
+  for (std::uint32_t i = 0; i < kStartsPerTurn; ++i) {
+    const auto is_load = next_start();
+    if (!is_load) return;
+    const bool started = start_next(*is_load);
+    if (!*is_load)
+      loads_since_store_ = 0;
+    else if (started)
+      ++loads_since_store_;
+  }
+}
+
+bool LaneWorker::start_next(bool is_load) {
+  ActiveJob*& current = direction(is_load).current;
+  if (current == nullptr) {
+    auto job = inbox_.pop_job(is_load);
+    if (!job) return false;  // cancelled meanwhile
+    auto active = std::make_unique<ActiveJob>(std::move(*job));
+    current = active.get();
+    active_.emplace(current, std::move(active));
+    ++counters_.running_jobs;
+  }
+  ActiveJob& job = *current;
+  if (!job.has_unstarted()) {  // a job without keys
+    current = nullptr;
+    finish(job);
+    return false;
+  }
+  const std::size_t last = job.job().keys.size() - 1;
+  const std::size_t key_idx = job.start_next();
+  if (key_idx == last) current = nullptr;
+  start_key(job, key_idx);
+  return true;
+}
+
+void LaneWorker::start_key(ActiveJob& job, std::size_t key_idx) {
+  const TransferSlot slot = free_slots_.back();
+  free_slots_.pop_back();
+  const TransferJob& wanted = job.job();
+  Transfer& t = transfers_[slot];
+  t.job = &job;
+  t.key_idx = key_idx;
+  t.is_load = wanted.is_promotion;
+  t.io_time = {};
+  ++direction(t.is_load).transfers;
+  t.injected_error = faults_.error_of_next(t.is_load);
+
+  const PrimaryView& view = options_.primary;
+  const bool is_valid = wanted.chunk_ids.size() == wanted.keys.size() &&
+                        wanted.chunk_ids[key_idx] < view.num_chunks &&
+                        (wanted.chunk_bytes == 0 || wanted.chunk_bytes == view.row_bytes);
+  t.chunk = is_valid ? wanted.chunk_ids[key_idx] : kNoChunk;
+  if (!is_valid) return key_ended(slot, KeyEnd::failed(TransferFailure::io_error, EINVAL));
+  view.begin_use(t.chunk);
+  follow(slot, storage_.begin(context(slot)));
+  if (!t.is_load && t.job != nullptr) work_.push_back({slot, true});
+}
+
+ChunkContext LaneWorker::context(TransferSlot slot) {
+  const Transfer& t = transfers_[slot];
+  return {slot, t.is_load, &t.job->job().keys[t.key_idx], options_.primary.row(t.chunk)};
+}
+
+/// Does what the storage wants next for the transfer.
+void LaneWorker::follow(TransferSlot slot, const StorageStep& step) {
+  if (step.is_over)
+    key_ended(slot, step.end);
+  else
+    start_io(slot, step);
+}
+
+void LaneWorker::start_io(TransferSlot slot, const StorageStep& step) {
+  Transfer& t = transfers_[slot];
+  ChunkTransfer::Plan plan;
+  plan.op = step.op;
+  plan.fd = step.fd;
+  t.moves_row = step.op == IoOp::read || step.op == IoOp::write;
+  if (t.moves_row) {
+    const auto row = options_.primary.row(t.chunk);
+    plan.offset = step.offset;
+    plan.buffer = row.data();
+    plan.length = row.size();
+    plan.buffer_index = backend_.buffer_index(plan.buffer, plan.length);
+    direction(t.is_load).bytes_in_flight += row.size();
+    if (step.op == IoOp::write && faults_.corrupts_next_store()) corrupt_on_the_way(slot, plan);
+  }
+  t.io = ChunkTransfer(plan, slot);
+  t.io_started = options_.now();
+  to_push_.push_back(slot);
+}
+
+/// Fault: the device gets a copy of the row with one byte flipped, its digest does not.
+void LaneWorker::corrupt_on_the_way(TransferSlot slot, ChunkTransfer::Plan& plan) {
+  Transfer& t = transfers_[slot];
+  auto* copy = static_cast<std::byte*>(std::aligned_alloc(ChunkTransfer::kAlignment, plan.length));
+  if (copy == nullptr) return;
+  std::memcpy(copy, plan.buffer, plan.length);
+  copy[plan.length / 2] ^= std::byte{0x01};
+  t.scratch.reset(copy);
+  plan.buffer = copy;
+  plan.buffer_index = -1;
+}
+
+/// Hands requests to the backend while it has room. True: it took some.
+bool LaneWorker::push_waiting() {
+  bool pushed = false;
+  while (!to_push_.empty() && backend_.push(transfers_[to_push_.front()].io.next())) {
+    to_push_.pop_front();
+    pushed = true;
+  }
+  return pushed;
+}
+
+// --- completing -----------------------------------------------------------------------------------
+
+bool LaneWorker::reap(Duration wait) {
+  completions_.clear();
+  const int error = backend_.reap(completions_, wait);
+  inbox_.woke_up();
+  for (const IoCompletion& completion : completions_) completed(completion);
+  if (error != 0) return fail("wait", error);
+  if (!held_.empty()) release_held(options_.now());
+  return true;
+}
+
+void LaneWorker::completed(const IoCompletion& completion) {
+  const auto slot = static_cast<TransferSlot>(completion.tag);
+  Transfer& t = transfers_[slot];
+  assert(t.job != nullptr);
+  if (!t.io.complete(completion.result)) return to_push_.push_back(slot);
+  if (!t.moves_row || !options_.faults) return io_over(slot);
+
+  const MonotonicTime now = options_.now();
+  const MonotonicTime due = faults_.due(t.io_started, now);
+  if (due > now || faults_.hangs())
+    held_.push_back({slot, due});
+  else
+    io_over(slot);
+}
+
+void LaneWorker::release_held(MonotonicTime now) {
+  if (faults_.hangs()) return;
+  const auto still_held =
+      std::partition(held_.begin(), held_.end(), [&](const Held& held) { return held.due > now; });
+  for (auto it = still_held; it != held_.end(); ++it) io_over(it->slot);
+  held_.erase(still_held, held_.end());
+}
+
+/// The device is done with the transfer's buffer; the rest is the CPU's.
+void LaneWorker::io_over(TransferSlot slot) {
+  Transfer& t = transfers_[slot];
+  t.io_time += options_.now() - t.io_started;
+  if (t.moves_row) direction(t.is_load).bytes_in_flight -= options_.primary.row_bytes;
+  t.scratch.reset();
+  work_.push_back({slot, false});
+}
+
+void LaneWorker::do_work() {
+  std::uint64_t bytes = 0;
+  while (!work_.empty() && bytes < kWorkBytesPerTurn) {
+    const Work work = work_.front();
+    work_.pop_front();
+    bytes += options_.primary.row_bytes;
+    Transfer& t = transfers_[work.slot];
+    if (work.is_overlap) {
+      storage_.overlap(context(work.slot));
+      continue;
+    }
+    IoEnd io{t.io.error(), t.io.is_short()};
+    if (t.injected_error != 0 && t.moves_row) io = {t.injected_error, false};
+    follow(work.slot, storage_.proceed(context(work.slot), io));
+  }
+}
+
+void LaneWorker::key_ended(TransferSlot slot, const KeyEnd& end) {
+  Transfer& t = transfers_[slot];
+  ActiveJob& job = *t.job;
+  if (t.chunk != kNoChunk) options_.primary.end_use(t.chunk);
+  --direction(t.is_load).transfers;
+  job.key_ended(t.key_idx, end, options_.primary.row_bytes, t.io_time);
+  if (end.unverified) ++counters_.unverified_chunks;
+  t.job = nullptr;
+  free_slots_.push_back(slot);
+  if (job.is_over()) finish(job);
+}
+
+void LaneWorker::finish(ActiveJob& job) {
+  JobResult result = job.take_result(options_.now());
+  storage_.job_ended(job.job(), result);
+  inbox_.job_ended(job.job());
+  --counters_.running_jobs;
+  sink_.job_ended(std::move(result));
+  active_.erase(&job);
+}
+
+// --- waiting and ending ---------------------------------------------------------------------------
+
+Duration LaneWorker::time_to_wait() {
+  if (!work_.empty() || next_start()) return Duration::zero();
+  // Only what could start should wake the lane: full directions are looked at when a transfer ends.
+  std::uint8_t wake_for = LaneInbox::kProbes;
+  if (has_room(true)) wake_for |= LaneInbox::kLoads;
+  if (has_room(false) && !is_waiting(true)) wake_for |= LaneInbox::kStores;
+  if (!inbox_.may_sleep(wake_for)) return Duration::zero();
+  if (held_.empty()) return kIdleWait;
+  if (faults_.hangs()) return kHangPoll;
+  const auto next = std::min_element(held_.begin(), held_.end(),
+                                     [](const Held& a, const Held& b) { return a.due < b.due; });
+  return std::clamp<Duration>(next->due - options_.now(), Duration{1}, kIdleWait);
+}
+
+bool LaneWorker::is_done() const { return active_.empty() && inbox_.is_closed(); }
+
+/// Ends the I/O that is out without reporting it, so that no buffer is written after the thread ended.
+void LaneWorker::drain_silently() {
+  for (int round = 0; round < kDrainRounds && backend_.in_flight() > 0; ++round) {
+    completions_.clear();
+    if (backend_.reap(completions_, milliseconds(50)) != 0) return;
+  }
+}
+
+bool LaneWorker::fail(const char* what, int error) {
+  failure_ = std::string("I/O backend: ") + what + ": " + std::strerror(error);
+  drain_silently();
+  return false;
+}
+
+}  // namespace kv_offload
