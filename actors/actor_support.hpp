@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kv_offload/messages/engine_stats.hpp"
+#include "kv_offload/messages/monotonic_time.hpp"
+
+namespace kv_offload {
+
+/// What all actors of one engine share. Immutable after start.
+struct ActorEnvironment {
+  /// One line for operators; callable from any thread.
+  std::function<void(std::string_view level, const std::string& line)> log;
+  /// Tests only: sees every handled message. Null in production.
+  std::function<void(std::string_view actor, std::string_view message)> trace;
+  /// Deadlines are met to within this; totals are published this often.
+  Duration tick = std::chrono::milliseconds(50);
+};
+using SharedEnvironment = std::shared_ptr<const ActorEnvironment>;
+
+/// Wraps one member function as a message handler that counts, and under test records, each message.
+/// `State` provides `env_`, `totals_.actor` and a static `name`.
+template <class State, class Message>
+auto handled_by(State* state, void (State::*handler)(const Message&)) {
+  return [state, handler](const Message& message) {
+    ++state->actor_totals().messages;
+    if (state->environment().trace) state->environment().trace(State::name, Message::kName);
+    (state->*handler)(message);
+  };
+}
+
+}  // namespace kv_offload

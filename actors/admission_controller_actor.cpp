@@ -1,0 +1,111 @@
+#include "kv_offload/actors/admission_controller_actor.hpp"
+
+#include <caf/all.hpp>
+
+namespace kv_offload {
+
+AdmissionControllerActor::behavior_type AdmissionControllerState::make_behavior(
+    AdmissionControllerDeps deps) {
+  deps_ = std::move(deps);
+  self_->delayed_send(self_, deps_.env->tick, Tick{});
+  return {
+      handled_by(this, &AdmissionControllerState::admit_cascades),
+      handled_by(this, &AdmissionControllerState::admit_promotions),
+      handled_by(this, &AdmissionControllerState::withdraw),
+      handled_by(this, &AdmissionControllerState::reset),
+      handled_by(this, &AdmissionControllerState::completed),
+      handled_by(this, &AdmissionControllerState::fence),
+      handled_by(this, &AdmissionControllerState::tier_down),
+      handled_by(this, &AdmissionControllerState::stop),
+      handled_by(this, &AdmissionControllerState::tick),
+  };
+}
+
+SchedulerStepActor AdmissionControllerState::sender() const {
+  return caf::actor_cast<SchedulerStepActor>(self_->current_sender());
+}
+
+void AdmissionControllerState::admit_cascades(const AdmitCascades& m) {
+  const auto now = self_->clock().now();
+  CascadesDecided answer{m.op, {}};
+  for (TierIndex tier = 0; tier < deps_.ledger->num_tiers(); ++tier) {
+    const auto decision = deps_.ledger->decide_cascade(tier, *m.keys, m.chunk_bytes * m.keys->size(),
+                                                       m.request.get(), now);
+    answer.tiers.push_back({decision.ticket, decision.admitted ? RefusalReason::none : decision.reason});
+  }
+  self_->send(sender(), std::move(answer));
+}
+
+void AdmissionControllerState::admit_promotions(const AdmitPromotions& m) {
+  std::vector<PromotionCandidate> candidates;
+  candidates.reserve(m.key_idx.size());
+  for (std::size_t n = 0; n < m.key_idx.size(); ++n)
+    candidates.push_back({(*m.keys)[m.key_idx[n]], m.tiers[n]});
+  auto decision = deps_.ledger->decide_promotions(candidates, m.chunk_bytes, m.request.get(),
+                                                  self_->clock().now());
+  self_->send(sender(), PromotionsDecided{m.op, std::move(decision.tickets), decision.reason,
+                                          deps_.ledger->pressure_epoch()});
+}
+
+void AdmissionControllerState::withdraw(const Withdraw& m) {
+  const auto now = self_->clock().now();
+  for (const auto& e : m.entries) deps_.ledger->withdraw(e.ticket, e.chunks, now);
+}
+
+void AdmissionControllerState::completed(const AdmissionCompleted& m) {
+  const auto now = self_->clock().now();
+  for (const auto& e : m.entries) deps_.ledger->complete(e.ticket, e.chunks, e.transfer, now);
+}
+
+void AdmissionControllerState::reset(const ResetAdmission&) { deps_.ledger->reset(); }
+
+void AdmissionControllerState::tier_down(const TierDown& m) { deps_.ledger->disable_tier(m.tier, true); }
+
+void AdmissionControllerState::fence(const Fence& m) {
+  if (m.publish) publish_totals();
+  self_->send(caf::actor_cast<SchedulerStepActor>(m.step), FenceReached{m.op});
+}
+
+void AdmissionControllerState::stop(const StopActor& m) {
+  m.reply.deliver(Ok{});
+  self_->quit();
+}
+
+void AdmissionControllerState::tick(const Tick&) {
+  publish_totals();
+  self_->delayed_send(self_, deps_.env->tick, Tick{});
+}
+
+void AdmissionControllerState::publish_totals() {
+  const auto& ledger = *deps_.ledger;
+  totals_.tiers.assign(ledger.num_tiers(), {});
+  totals_.tickets_open = 0;
+  for (TierIndex tier = 0; tier < ledger.num_tiers(); ++tier) {
+    auto& out = totals_.tiers[tier];
+    const auto& in = ledger.totals(tier);
+    for (const auto* kind : {&in.cascades, &in.promotions}) {
+      out.offered += kind->offered.chunks;
+      out.admitted += kind->admitted.chunks;
+      out.completed += kind->completed.chunks;
+      out.withdrawn += kind->withdrawn.chunks;
+      out.erased += kind->erased.chunks;
+      out.in_flight += kind->in_flight.chunks;
+      totals_.tickets_open += kind->in_flight.jobs;
+      for (std::size_t r = 0; r < kNumRefusalReasons; ++r) out.refused[r] += kind->refused[r].chunks;
+    }
+  }
+  totals_.pressure_epoch = ledger.pressure_epoch();
+  totals_.stale_tickets = ledger.stale_chunks();
+  totals_.balance_violation.clear();
+  ledger.check_balance(&totals_.balance_violation);
+  totals_.policy_samples = ledger.stats(self_->clock().now());
+  self_->send(deps_.metrics, PublishTotals{totals_});
+}
+
+AdmissionControllerActor::behavior_type admission_controller_actor(
+    AdmissionControllerActor::stateful_pointer<AdmissionControllerState> self,
+    AdmissionControllerDeps deps) {
+  return self->state.make_behavior(std::move(deps));
+}
+
+}  // namespace kv_offload

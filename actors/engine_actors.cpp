@@ -1,0 +1,88 @@
+#include "kv_offload/actors/engine_actors.hpp"
+
+#include "kv_offload/actors/admission_controller_actor.hpp"
+#include "kv_offload/actors/engine_config_admission.hpp"
+#include "kv_offload/actors/job_tracker_actor.hpp"
+#include "kv_offload/actors/primary_tier_actor.hpp"
+#include "kv_offload/actors/scheduler_step_actor.hpp"
+#include "kv_offload/actors/secondary_tier_actor.hpp"
+#include "kv_offload/tiers/eviction/eviction_registry.hpp"
+
+#include <caf/all.hpp>
+
+namespace kv_offload {
+namespace {
+
+ChunkId share_of(std::uint64_t chunks, double share) {
+  return static_cast<ChunkId>(static_cast<double>(chunks) * share);
+}
+
+}  // namespace
+
+Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const EngineConfig& config,
+                                           const EngineParts& parts) {
+  EngineActors actors;
+  const auto chunks = config.num_chunks();
+  auto policy = eviction_policies().make(config.eviction_policy, static_cast<ChunkId>(chunks));
+  if (!policy) return policy.error();
+  auto admission = build_admission(config);
+  if (!admission) return admission.error();
+  std::vector<std::uint32_t> pin_chunks;
+  for (std::size_t t = 0; t < parts.tiers.size(); ++t) pin_chunks.push_back(share_of(chunks, config.pin_share(t)));
+
+  PrimaryCache::Limits limits;
+  limits.num_chunks = static_cast<ChunkId>(chunks);
+  limits.headroom_chunks = share_of(chunks, config.primary.headroom_share);
+  // One pool in the cache; landed promotions are bounded by their own share on top of it.
+  limits.hold_chunks_max = share_of(chunks, config.primary.hold_share + config.primary.max_pinned_share);
+  limits.events = config.enable_kv_events;
+
+  actors.metrics = system.spawn(engine_metrics_actor,
+                          EngineMetricsDeps{parts.env, parts.board, parts.labels, config.row_bytes()});
+  PrimaryTierDeps primary;
+  primary.env = parts.env;
+  primary.cache = std::make_shared<PrimaryCache>(limits, std::move(policy).value(), parts.view.in_use);
+  primary.view = parts.view;
+  primary.metrics = actors.metrics;
+  primary.unread_chunks_max = share_of(chunks, config.primary.max_pinned_share);
+  primary.unread_ttl = config.deadlines.unread;
+  primary.pin_unread = config.primary.pin_unread == PrimaryConfig::PinUnread::until_read;
+  actors.primary = system.spawn(primary_tier_actor, std::move(primary));
+  actors.admission = system.spawn(
+      admission_controller_actor,
+      AdmissionControllerDeps{
+          parts.env, std::make_shared<AdmissionLedger>(std::move(admission->policy), std::move(pin_chunks)), actors.metrics});
+  actors.tracker = system.spawn(job_tracker_actor,
+                          JobTrackerDeps{parts.env, actors.primary, actors.admission, actors.metrics, parts.tiers.size(),
+                                         std::max(config.deadlines.load, config.deadlines.store)});
+  for (std::size_t t = 0; t < parts.tiers.size(); ++t) {
+    auto actor = system.spawn(
+        secondary_tier_actor,
+        SecondaryTierDeps{parts.env, static_cast<TierIndex>(t), parts.tiers[t], parts.sinks[t], actors.tracker, actors.metrics,
+                          config.probes_max, config.deadlines.probe});
+    caf::anon_send(actors.tracker,
+                   TierUp{static_cast<TierIndex>(t), caf::actor_cast<caf::strong_actor_ptr>(actor)});
+    parts.sinks[t]->open(actor);
+    actors.tiers.push_back(std::move(actor));
+  }
+  SchedulerStepDeps step;
+  step.env = parts.env;
+  step.primary = actors.primary;
+  step.admission = actors.admission;
+  step.tracker = actors.tracker;
+  step.tiers = actors.tiers;
+  step.traits = parts.traits;
+  step.metrics = actors.metrics;
+  step.chunk_bytes = config.row_bytes();
+  step.jobs_max = config.jobs_max;
+  step.requests_max = config.requests_max;
+  step.deadlines = {config.deadlines.load, config.deadlines.store, config.deadlines.probe,
+                    config.deadlines.lookup, config.deadlines.drain};
+  actors.step = system.spawn(scheduler_step_actor, std::move(step));
+  actors.supervisor = system.spawn(engine_supervisor_actor,
+                             EngineSupervisorDeps{parts.env, parts.failed, actors.step, actors.tracker, actors.admission, actors.primary,
+                                                  actors.metrics, actors.tiers});
+  return actors;
+}
+
+}  // namespace kv_offload

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/actors/engine_config.hpp"
+#include "kv_offload/actors/engine_metrics_actor.hpp"
+#include "kv_offload/actors/engine_supervisor_actor.hpp"
+#include "kv_offload/actors/lane_sink.hpp"
+#include "kv_offload/messages/protocol/actor_interfaces.hpp"
+#include "kv_offload/tiers/primary_view.hpp"
+#include "kv_offload/tiers/secondary_tier.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace caf {
+class actor_system;
+}
+
+namespace kv_offload {
+
+/// What the actors are built on. Everything outlives them.
+struct EngineParts {
+  SharedEnvironment env;
+  std::shared_ptr<FailedState> failed;
+  std::shared_ptr<StatsBoard> board;
+  PrimaryView view;
+  std::vector<std::shared_ptr<SecondaryTier>> tiers;  ///< started
+  std::vector<std::shared_ptr<LaneSink>> sinks;       ///< co-indexed
+  std::vector<TierTraits> traits;                     ///< co-indexed
+  std::vector<std::string> labels;                    ///< [0] primary, [1+t] tier t
+};
+
+/// Handles of one engine's actors. Dropping them all lets the actor system end.
+struct EngineActors {
+  SchedulerStepActor step;
+  PrimaryTierActor primary;
+  AdmissionControllerActor admission;
+  JobTrackerActor tracker;
+  std::vector<SecondaryTierActor> tiers;
+  EngineMetricsActor metrics;
+  EngineSupervisorActor supervisor;
+};
+
+/// Spawns and wires every actor; the same for a running engine and for tests in virtual time. Fails only
+/// on configuration that validation would have found.
+Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const EngineConfig& config,
+                                           const EngineParts& parts);
+
+}  // namespace kv_offload

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kv_offload/messages/config_node.hpp"
+#include "kv_offload/messages/expected.hpp"
+#include "kv_offload/messages/monotonic_time.hpp"
+#include "kv_offload/messages/namespace_identity.hpp"
+
+namespace kv_offload {
+
+struct TierFaults;
+
+/// Shares of the primary tier's chunks that each purpose may use at most. Their sum, with the tiers'
+/// pin shares, must not exceed 1: then no purpose can starve another.
+struct PrimaryConfig {
+  double headroom_share = 0.10;    ///< kept for device stores; promotions may not take it
+  double hold_share = 0.25;        ///< chunks held for requests between lookup and prepare_load
+  double max_pinned_share = 0.25;  ///< landed promotions held until read
+  bool hold = true;                ///< default of LookupOptions::hold
+  enum class PinUnread : std::uint8_t { never, until_read } pin_unread = PinUnread::until_read;
+};
+
+struct SecondaryTierConfig {
+  std::string type;                 ///< registered tier type, e.g. "fs"
+  std::string path;                 ///< "secondary_tiers[0]", for messages
+  std::optional<double> pin_share;  ///< default: 0.4 ÷ number of tiers
+  ConfigNode node;                  ///< the tier's own keys, read by the tier; `backpressure` if set
+  std::shared_ptr<TierFaults> faults;  ///< fault drills; null in production
+};
+
+/// Every wait of the engine ends here at the latest. Milliseconds in the JSON document.
+struct Deadlines {
+  Duration load = std::chrono::seconds(30);      ///< promotion job, submission to Outcome
+  Duration store = std::chrono::seconds(30);     ///< cascade job, submission to Outcome
+  Duration probe = std::chrono::seconds(5);      ///< a tier's verdict
+  Duration lookup = std::chrono::seconds(60);    ///< a whole lookup, promotions included
+  Duration unread = std::chrono::seconds(120);   ///< hold of an unread promotion
+  Duration drain = std::chrono::seconds(30);
+  Duration shutdown = std::chrono::seconds(10);
+};
+
+struct MetricsConfig {
+  std::optional<int> port;               ///< unset: no HTTP server; 0: any free port
+  std::string address = "127.0.0.1";
+};
+
+/// Everything an engine is started with. Built in code or by parse(); `validate` finds what is wrong
+/// before anything starts.
+struct EngineConfig {
+  std::uint64_t chunk_bytes = 0;        ///< payload of one chunk; rows are rounded up to 4 KiB
+  std::uint64_t cpu_bytes_to_use = 0;   ///< primary tier; chunks = floor(this ÷ row)
+  std::uint32_t tokens_per_chunk = 0;   ///< 0: unknown (then token-based gates stay silent)
+  std::string eviction_policy = "lru";
+  PrimaryConfig primary;
+  std::vector<SecondaryTierConfig> secondary_tiers;
+  ConfigNode admission_policy{ConfigNode::Value(nullptr)};  ///< null: always_admit
+  NamespaceIdentity identity;
+  Deadlines deadlines;
+  MetricsConfig metrics;
+  std::uint32_t jobs_max = 4096;      ///< jobs registered and not quiesced, per domain
+  std::uint32_t probes_max = 65536;   ///< keys waiting for a verdict, per tier
+  std::uint32_t calls_max = 1024;     ///< facade calls outstanding, per domain
+  std::uint32_t keys_max = 65536;     ///< keys in one call
+  std::uint32_t requests_max = 65536; ///< live requests
+  std::uint32_t domains = 1;
+  std::uint32_t worker_threads = 2;   ///< of the actor system
+  std::uint32_t spin_us = 20;         ///< a waiting caller spins this long before it parks
+  bool huge_pages = true;
+  bool enable_kv_events = false;
+  std::string log_level = "info";
+  /// Takes log lines instead of standard error; called from any engine thread, must not block.
+  std::function<void(const std::string& level, const std::string& line)> log;
+  std::vector<std::string> notes;     ///< accepted keys that have no effect here, and why
+  std::string io = "auto";            ///< I/O backend of file tiers: auto or uring
+  /// Where a value came from ("config", "derived: …"), by path; filled by parse(). Whoever overrides a
+  /// value afterwards may say so here ("command line"). Only shown, never acted on.
+  std::map<std::string, std::string> origins;
+
+  [[nodiscard]] std::uint64_t row_bytes() const { return (chunk_bytes + 4095) / 4096 * 4096; }
+  [[nodiscard]] std::uint64_t num_chunks() const {
+    return row_bytes() == 0 ? 0 : cpu_bytes_to_use / row_bytes();
+  }
+  /// Chunks that a share of the primary tier comes to, rounded down (0.1 of 10 chunks is 1).
+  [[nodiscard]] std::uint64_t share_chunks(double share) const;
+  /// Share of the primary tier that jobs of this tier may pin: configured, else 0.4 ÷ number of tiers.
+  [[nodiscard]] double pin_share(std::size_t tier) const;
+
+  /// Reads the JSON document; one line with path, value and allowed range on the first error.
+  static Expected<EngineConfig> parse(const std::string& json_text);
+  static Expected<EngineConfig> load_file(const std::string& file);
+  /// Ranges, sums of shares, tier and policy parameters. Touches no disk and starts nothing.
+  [[nodiscard]] std::optional<OffloadError> validate() const;
+
+  /// One effective value with unit and where it came from, for check-config and the start-up log.
+  struct Effective {
+    std::string key, value, unit, origin;
+  };
+  [[nodiscard]] std::vector<Effective> effective() const;
+  /// Harmful but possible combinations, each one line with numbers.
+  [[nodiscard]] std::vector<std::string> warnings() const;
+};
+
+}  // namespace kv_offload

@@ -1,0 +1,196 @@
+#include "kv_offload/actors/engine_config.hpp"
+#include "kv_offload/actors/engine_config_admission.hpp"
+#include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/messages/byte_size.hpp"
+#include "kv_offload/tiers/eviction/eviction_registry.hpp"
+#include "kv_offload/tiers/secondary_tier_registry.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kv_offload {
+namespace {
+
+using namespace config_fields;
+using Problem = std::optional<std::string>;
+
+std::string refuse(const std::string& path, const std::string& value, const std::string& expected) {
+  return path + ": " + value + " is not allowed; expected " + expected;
+}
+std::string quoted(const std::string& text) { return '"' + text.substr(0, 80) + '"'; }
+std::string interval(std::int64_t min, std::int64_t max) {
+  return "in [" + std::to_string(min) + ", " + std::to_string(max) + "]";
+}
+
+template <std::size_t N>
+Problem check_choice(const std::string& path, const std::string& value,
+                     const std::array<std::string_view, N>& allowed) {
+  std::string list;
+  for (const auto name : allowed) {
+    if (value == name) return std::nullopt;
+    list += (list.empty() ? "" : ", ") + std::string(name);
+  }
+  return refuse(path, quoted(value), "one of: " + list);
+}
+
+Problem check_sizes(const EngineConfig& config) {
+  const std::string forms = std::string(kByteSizeForms) + " in [";
+  const std::string chunk_range =
+      forms + format_bytes(kChunkBytesMin) + ", " + format_bytes(kChunkBytesMax) + "]";
+  if (config.chunk_bytes == 0) return "chunk_bytes: missing; expected " + chunk_range;
+  if (config.chunk_bytes < kChunkBytesMin || config.chunk_bytes > kChunkBytesMax)
+    return refuse("chunk_bytes", std::to_string(config.chunk_bytes), chunk_range);
+  const std::string cpu_range = forms + "one row of " + format_bytes(config.row_bytes()) + ", " +
+                                format_bytes(kCpuBytesMax) + "]";
+  if (config.cpu_bytes_to_use == 0) return "cpu_bytes_to_use: missing; expected " + cpu_range;
+  if (config.cpu_bytes_to_use > kCpuBytesMax || config.num_chunks() == 0)
+    return refuse("cpu_bytes_to_use", std::to_string(config.cpu_bytes_to_use), cpu_range);
+  // The largest chunk id means "no chunk".
+  if (config.num_chunks() >= kNoChunk)
+    return refuse("cpu_bytes_to_use", std::to_string(config.cpu_bytes_to_use),
+                  "at most " + std::to_string(kNoChunk - 1) + " chunks, and this is " +
+                      std::to_string(config.num_chunks()));
+  return std::nullopt;
+}
+
+Problem check_numbers(const EngineConfig& config) {
+  for (const auto& field : kIntegers) {
+    const std::int64_t value = config.*field.member;
+    if (value < field.min || value > field.max)
+      return refuse(std::string(field.key), std::to_string(value),
+                    "an integer " + interval(field.min, field.max));
+  }
+  for (const auto& field : kDeadlines) {
+    const Duration value = config.deadlines.*field.member;
+    if (value <= Duration::zero() || value > std::chrono::milliseconds(kDeadlineMsMax))
+      return refuse("deadlines." + std::string(field.key), std::to_string(to_ms(value)),
+                    "an integer " + interval(1, kDeadlineMsMax));
+  }
+  if (config.domains != 1)
+    return refuse("domains", std::to_string(config.domains),
+                  "auto, off or 1: this version runs one domain");
+  if (const auto& port = config.metrics.port; port && (*port < 0 || *port > 65535))
+    return refuse("metrics.port", std::to_string(*port), "an integer " + interval(0, 65535));
+  if (config.metrics.address.empty())
+    return refuse("metrics.address", quoted(""), "an address to listen on, such as 127.0.0.1");
+  if (auto p = check_choice("log_level", config.log_level, kLogLevels)) return p;
+  return check_choice("io", config.io, kIoBackends);
+}
+
+/// Each share in [0, 1], and all of them together at most 1.
+Problem check_shares(const EngineConfig& config) {
+  double sum = 0;
+  std::string terms;
+  Problem problem;
+  const auto add = [&](const std::string& path, double share) {
+    if (!problem && !(share >= 0 && share <= 1))
+      problem = refuse(path, number_text(share), "a number in [0, 1]");
+    sum += share;
+    terms += (terms.empty() ? "" : " + ") + path + " " + number_text(share);
+  };
+  for (const auto& field : kShares)
+    add("primary." + std::string(field.key), config.primary.*field.member);
+  for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i)
+    add("secondary_tiers[" + std::to_string(i) + "].pin_share", config.pin_share(i));
+  if (problem) return problem;
+  // 0.1 + 0.25 + 0.25 + 0.4 need not be exactly 1.
+  if (sum > 1 + 1e-9)
+    return "shares of the primary tier: " + terms + " = " + number_text(sum) +
+           " is not allowed; expected a sum of at most 1";
+  return std::nullopt;
+}
+
+Problem check_text(const std::string& path, const std::string& text, std::size_t max_bytes,
+                   bool may_be_empty) {
+  const bool control = std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  if (control) return path + ": control characters are not allowed; expected printable text";
+  if ((text.empty() && !may_be_empty) || text.size() > max_bytes)
+    return path + ": " + std::to_string(text.size()) + " bytes are not allowed; expected " +
+           (may_be_empty ? "at most " : "1 to ") + std::to_string(max_bytes) + " bytes";
+  return std::nullopt;
+}
+
+Problem check_identity(const NamespaceIdentity& identity) {
+  if (auto p = check_text("identity.model_name", identity.model_name, kModelNameBytesMax, false))
+    return p;
+  if (auto p = check_text("identity.dtype", identity.dtype, kIdentityTextBytesMax, false)) return p;
+  if (auto p = check_text("identity.inference_engine", identity.inference_engine,
+                          kIdentityTextBytesMax, false))
+    return p;
+  if (auto p = check_text("identity.tenant", identity.tenant, kIdentityTextBytesMax, true))
+    return p;
+  if (auto p = check_text("revision", identity.revision, kIdentityTextBytesMax, true)) return p;
+  if (identity.canonical_format)
+    if (auto p = check_text("identity.canonical_format", *identity.canonical_format,
+                            kIdentityTextBytesMax, false))
+      return p;
+  for (const auto& field : kIdentityIntegers) {
+    const std::int64_t value = identity.*field.member;
+    if (value < field.min || value > field.max)
+      return refuse("identity." + std::string(field.key), std::to_string(value),
+                    "an integer " + interval(field.min, field.max));
+  }
+  for (std::size_t i = 0; i < identity.kv_cache_groups.size(); ++i) {
+    const std::int64_t tokens = identity.kv_cache_groups[i].tokens_per_block;
+    if (tokens < 1 || tokens > kTokensPerBlockMax)
+      return refuse("identity.kv_cache_groups[" + std::to_string(i) + "].tokens_per_block",
+                    std::to_string(tokens), "an integer " + interval(1, kTokensPerBlockMax));
+  }
+  return std::nullopt;
+}
+
+Problem check_eviction(const EngineConfig& config) {
+  std::string list;
+  for (const auto& name : eviction_policies().names()) {
+    if (name == config.eviction_policy) return std::nullopt;
+    list += (list.empty() ? "" : ", ") + name;
+  }
+  return refuse("eviction_policy", quoted(config.eviction_policy), "one of: " + list);
+}
+
+Problem check_tiers(const EngineConfig& config) {
+  if (config.secondary_tiers.size() > kTiersMax)
+    return refuse("secondary_tiers", std::to_string(config.secondary_tiers.size()) + " tiers",
+                  "at most " + std::to_string(kTiersMax));
+  for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i) {
+    const SecondaryTierConfig& tier = config.secondary_tiers[i];
+    const std::string path =
+        tier.path.empty() ? "secondary_tiers[" + std::to_string(i) + "]" : tier.path;
+    if (tier.type.empty()) return path + ".type: missing; expected the name of a tier type";
+    if (const ConfigNode* b = tier.node.find("backpressure"); b != nullptr && !b->is_null())
+      return refuse(path + ".backpressure", b->text(),
+                    "it absent or null: this version has no latency detector per tier; use "
+                    "admission_policy of type cascade_backpressure");
+    const TierConfig built{tier.type, tier.node, path, config.identity, tier.faults};
+    if (auto error = secondary_tiers().validate(built)) return to_string(*error);
+  }
+  return std::nullopt;
+}
+
+Problem check_admission(const EngineConfig& config) {
+  const auto setup = build_admission(config);
+  if (!setup) return to_string(setup.error());
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<OffloadError> EngineConfig::validate() const {
+  Problem problem = check_sizes(*this);
+  if (!problem) problem = check_numbers(*this);
+  if (!problem) problem = check_shares(*this);
+  if (!problem) problem = check_identity(identity);
+  if (!problem) problem = check_eviction(*this);
+  if (!problem) problem = check_tiers(*this);
+  if (!problem) problem = check_admission(*this);
+  if (!problem) return std::nullopt;
+  return OffloadError{OffloadErrc::invalid_config, one_line(*problem)};
+}
+
+}  // namespace kv_offload

@@ -1,0 +1,215 @@
+#include "kv_offload/actors/engine_config.hpp"
+#include "kv_offload/actors/engine_config_admission.hpp"
+#include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/tiers/fs/fs_config.hpp"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kv_offload {
+namespace {
+
+using namespace config_fields;
+
+/// Collects rows and finds out where each value came from.
+class EffectiveRows {
+ public:
+  explicit EffectiveRows(const EngineConfig& config) : config_(config) {}
+
+  /// A configurable value. Unmentioned in the document it is the default, or set by the program.
+  void add(const std::string& key, std::string value, bool is_default, std::string_view unit = "") {
+    const auto origin = config_.origins.find(key);
+    push(key, std::move(value), unit,
+         origin != config_.origins.end() ? origin->second
+         : is_default                    ? "default"
+                                         : "program");
+  }
+  template <class T>
+  void number(const std::string& key, const T& value, const T& by_default, std::string_view unit) {
+    add(key, std::to_string(value), value == by_default, unit);
+  }
+  void share(const std::string& key, double value, double by_default) {
+    add(key, number_text(value), value == by_default, "of chunks");
+  }
+  void flag(const std::string& key, bool value, bool by_default) {
+    add(key, value ? "true" : "false", value == by_default);
+  }
+  void text(const std::string& key, const std::string& value, const std::string& by_default) {
+    add(key, value.empty() ? "(empty)" : value, value == by_default);
+  }
+  void derived(const std::string& key, std::string value, std::string_view unit,
+               const std::string& how) {
+    push(key, std::move(value), unit, "derived: " + how);
+  }
+  /// Keys that a tier or policy reads itself, as they were written; secrets only as "(set)".
+  void tree(const std::string& path, const ConfigNode& node) {
+    if (const auto* object = node.object()) {
+      for (const auto& [key, value] : *object) {
+        if (is_secret(key)) {
+          add(path + "." + key, "(set)", false);
+        } else {
+          tree(path + "." + key, value);
+        }
+      }
+      return;
+    }
+    if (const auto* list = node.list()) {
+      for (std::size_t i = 0; i < list->size(); ++i)
+        tree(path + "[" + std::to_string(i) + "]", (*list)[i]);
+      if (list->empty()) add(path, "[]", false);
+      return;
+    }
+    const auto* string = std::get_if<std::string>(&node.value());
+    add(path, string != nullptr ? *string : node.text(), false);
+  }
+
+  std::vector<EngineConfig::Effective> take() { return std::move(rows_); }
+
+ private:
+  void push(const std::string& key, std::string value, std::string_view unit, std::string origin) {
+    rows_.push_back(
+        {one_line(key), one_line(std::move(value)), std::string(unit), std::move(origin)});
+  }
+
+  const EngineConfig& config_;
+  std::vector<EngineConfig::Effective> rows_;
+};
+
+std::string times_chunks(double share, const EngineConfig& config) {
+  return number_text(share) + " x " + std::to_string(config.num_chunks()) + " chunks";
+}
+
+void add_primary(EffectiveRows& rows, const EngineConfig& config, const EngineConfig& defaults) {
+  rows.number("chunk_bytes", config.chunk_bytes, defaults.chunk_bytes, "bytes");
+  rows.derived("row_bytes", std::to_string(config.row_bytes()), "bytes",
+               "chunk_bytes rounded up to " + std::to_string(kRowAlignment));
+  rows.number("cpu_bytes_to_use", config.cpu_bytes_to_use, defaults.cpu_bytes_to_use, "bytes");
+  rows.derived("num_chunks", std::to_string(config.num_chunks()), "chunks",
+               "cpu_bytes_to_use / row_bytes");
+  rows.text("eviction_policy", config.eviction_policy, defaults.eviction_policy);
+  for (const auto& field : kShares) {
+    const double share = config.primary.*field.member;
+    rows.share("primary." + std::string(field.key), share, defaults.primary.*field.member);
+    rows.derived("primary." + std::string(field.chunks_key),
+                 std::to_string(config.share_chunks(share)), "chunks", times_chunks(share, config));
+  }
+  rows.flag("primary.hold", config.primary.hold, defaults.primary.hold);
+  const auto pin_unread = config.primary.pin_unread;
+  rows.add("primary.pin_unread",
+           pin_unread == PrimaryConfig::PinUnread::never ? "never" : "until_read",
+           pin_unread == defaults.primary.pin_unread);
+}
+
+/// What a file tier does where its keys are absent.
+void add_fs_defaults(EffectiveRows& rows, const std::string& path, const ConfigNode& node) {
+  const FsConfig defaults;
+  const auto add = [&](const std::string& key, const std::string& value, std::string_view unit) {
+    if (node.find(key) == nullptr) rows.add(path + "." + key, value, true, unit);
+  };
+  add("foreign_files", defaults.foreign_files == ForeignFiles::accept ? "accept" : "refuse", "");
+  add("checksum", defaults.checksum ? "on" : "off", "");
+  add("durability",
+      defaults.durability == Durability::none   ? "none"
+      : defaults.durability == Durability::data ? "data"
+                                                : "full",
+      "");
+  add("queue_depth", std::to_string(defaults.queue_depth), "requests");
+  add("max_inflight_bytes", std::to_string(defaults.inflight_bytes_max), "bytes");
+  add("enable_kv_events", defaults.enable_kv_events ? "true" : "false", "");
+}
+
+void add_tiers(EffectiveRows& rows, const EngineConfig& config) {
+  if (config.secondary_tiers.empty()) rows.add("secondary_tiers", "(none)", true);
+  for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i) {
+    const SecondaryTierConfig& tier = config.secondary_tiers[i];
+    const std::string path = "secondary_tiers[" + std::to_string(i) + "]";
+    rows.add(path + ".type", tier.type, false);
+    const double share = config.pin_share(i);
+    if (tier.pin_share) {
+      rows.add(path + ".pin_share", number_text(share), false, "of chunks");
+    } else {
+      rows.derived(path + ".pin_share", number_text(share), "of chunks",
+                   "0.4 / " + std::to_string(config.secondary_tiers.size()) + " tiers");
+    }
+    rows.derived(path + ".pin_chunks", std::to_string(config.share_chunks(share)), "chunks",
+                 times_chunks(share, config));
+    rows.tree(path, tier.node);
+    if (tier.type == "fs") add_fs_defaults(rows, path, tier.node);
+  }
+}
+
+void add_admission(EffectiveRows& rows, const EngineConfig& config) {
+  if (config.admission_policy.is_null()) return rows.add("admission_policy", "always_admit", true);
+  rows.tree("admission_policy", config.admission_policy);
+  const auto setup = build_admission(config);
+  if (!setup) return;  // validate() tells why
+  std::size_t number = 0;
+  for (const auto& line : describe_admission(*setup->policy))
+    rows.derived("admission_policy.effective[" + std::to_string(number++) + "]", line, "",
+                 "with defaults filled in");
+}
+
+void add_identity(EffectiveRows& rows, const EngineConfig& config) {
+  const NamespaceIdentity& identity = config.identity;
+  const NamespaceIdentity defaults;
+  rows.text("identity.model_name", identity.model_name, defaults.model_name);
+  rows.text("identity.dtype", identity.dtype, defaults.dtype);
+  rows.text("identity.inference_engine", identity.inference_engine, defaults.inference_engine);
+  for (const auto& field : kIdentityIntegers)
+    rows.number("identity." + std::string(field.key), identity.*field.member,
+                defaults.*field.member, field.unit);
+  rows.flag("identity.parallelism_agnostic", identity.parallelism_agnostic,
+            defaults.parallelism_agnostic);
+  rows.flag("identity.replicated_layout", identity.replicated_layout, defaults.replicated_layout);
+  rows.add("identity.canonical_format", identity.canonical_format.value_or("(none)"),
+           !identity.canonical_format);
+  rows.add("identity.tenant", identity.tenant.empty() ? "(none)" : "(set)",
+           identity.tenant.empty());
+  for (std::size_t i = 0; i < identity.kv_cache_groups.size(); ++i) {
+    const auto& group = identity.kv_cache_groups[i];
+    const std::string path = "identity.kv_cache_groups[" + std::to_string(i) + "]";
+    rows.number(path + ".tokens_per_block", group.tokens_per_block,
+                NamespaceIdentity::CacheGroup{}.tokens_per_block, "tokens");
+    rows.derived(path + ".layer_names", std::to_string(group.layer_names.size()), "layers",
+                 "number of names given");
+  }
+  rows.add("revision", identity.revision.empty() ? "(none)" : identity.revision,
+           identity.revision.empty());
+}
+
+void add_engine(EffectiveRows& rows, const EngineConfig& config, const EngineConfig& defaults) {
+  for (const auto& field : kIntegers)
+    rows.number(std::string(field.key), config.*field.member, defaults.*field.member, field.unit);
+  for (const auto& field : kDeadlines)
+    rows.number("deadlines." + std::string(field.key), to_ms(config.deadlines.*field.member),
+                to_ms(defaults.deadlines.*field.member), "ms");
+  for (const auto& field : kBooleans)
+    rows.flag(std::string(field.key), config.*field.member, defaults.*field.member);
+  rows.number("domains", config.domains, defaults.domains, "domains");
+  rows.text("io", config.io, defaults.io);
+  rows.text("log_level", config.log_level, defaults.log_level);
+  const auto& port = config.metrics.port;
+  rows.add("metrics.port",
+           !port        ? "(no server)"
+           : *port == 0 ? "any free"
+                        : std::to_string(*port),
+           !port);
+  rows.text("metrics.address", config.metrics.address, defaults.metrics.address);
+}
+
+}  // namespace
+
+std::vector<EngineConfig::Effective> EngineConfig::effective() const {
+  const EngineConfig defaults;
+  EffectiveRows rows(*this);
+  add_primary(rows, *this, defaults);
+  add_tiers(rows, *this);
+  add_admission(rows, *this);
+  add_identity(rows, *this);
+  add_engine(rows, *this, defaults);
+  return rows.take();
+}
+
+}  // namespace kv_offload

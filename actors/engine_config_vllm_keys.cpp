@@ -1,0 +1,143 @@
+#include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/actors/engine_config_sections.hpp"
+#include "kv_offload/messages/byte_size.hpp"
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace kv_offload::config_sections {
+
+using namespace config_fields;
+
+namespace {
+
+enum class Kind { text, boolean, count };
+struct KeyWithoutEffect {
+  std::string_view key;
+  Kind kind;
+  std::string_view why;
+};
+constexpr std::array<KeyWithoutEffect, 8> kWithoutEffect{{
+    {"spec_name", Kind::text, "there is one engine, and it is always tiered"},
+    {"spec_module_path", Kind::text, "there is one engine, and it is always tiered"},
+    {"cache_policy_module_path", Kind::text, "eviction policies are registered by the program"},
+    {"engine_id", Kind::text, "the primary tier's memory is private to the process"},
+    {"offload_prompt_only", Kind::boolean, "the caller chooses what it stores"},
+    {"self_describing_kv_events", Kind::boolean, "events carry keys only"},
+    {"store_threshold", Kind::count, "0 and 1 both store at first sight"},
+    {"max_tracker_size", Kind::count, "reuse is not tracked: every chunk is stored at first sight"},
+}};
+
+/// Tokens per block of the serving engine, if every cache group says the same.
+std::optional<std::int64_t> common_tokens_per_block(const NamespaceIdentity& identity) {
+  if (identity.kv_cache_groups.empty()) return std::nullopt;
+  const std::uint32_t first = identity.kv_cache_groups.front().tokens_per_block;
+  for (const auto& group : identity.kv_cache_groups)
+    if (group.tokens_per_block != first) return std::nullopt;
+  return first;
+}
+
+/// blocks_per_chunk, directly or as block_size ÷ tokens per block; 1 if neither is given.
+std::int64_t read_blocks_per_chunk(ConfigReader& document,
+                                   std::optional<std::int64_t> tokens_per_block) {
+  const std::int64_t blocks = document.integer("blocks_per_chunk", 1, 1, 1 << 20);
+  const ConfigNode* size = document.child("block_size");
+  if (size == nullptr) return blocks;
+  if (document.has("blocks_per_chunk"))
+    return document.fail("block_size", *size, "only one of block_size and blocks_per_chunk"), 1;
+  const std::int64_t tokens = document.integer("block_size", 1, 1, kTokensPerChunkMax);
+  if (document.failed()) return 1;
+  if (!tokens_per_block) {
+    document.fail("block_size", *size,
+                  "identity.kv_cache_groups with one tokens_per_block to divide it by, or "
+                  "blocks_per_chunk");
+    return 1;
+  }
+  if (tokens % *tokens_per_block != 0)
+    document.fail("block_size", *size,
+                  "a multiple of tokens_per_block " + std::to_string(*tokens_per_block));
+  return tokens / *tokens_per_block;
+}
+
+}  // namespace
+
+void read_chunk_size(ConfigReader& document, EngineConfig& config) {
+  constexpr std::array<const char*, 4> kSources{
+      {"block_size", "blocks_per_chunk", "worker_kv_bytes_per_block", "world_size"}};
+  const char* source = nullptr;
+  for (const char* key : kSources)
+    if (const ConfigNode* node = document.child(key); node != nullptr && source == nullptr)
+      source = key;
+  config.chunk_bytes = read_bytes(document, "chunk_bytes", 0, kChunkBytesMin, kChunkBytesMax);
+  if (source == nullptr) return;
+  if (document.has("chunk_bytes"))
+    return document.fail(source, *document.child(source),
+                         "it absent beside chunk_bytes, which already says the size");
+  if (!document.has("worker_kv_bytes_per_block"))
+    return document.fail(source, *document.child(source),
+                         "worker_kv_bytes_per_block beside it to derive chunk_bytes, or "
+                         "chunk_bytes instead");
+
+  const auto tokens_per_block = common_tokens_per_block(config.identity);
+  const std::int64_t blocks = read_blocks_per_chunk(document, tokens_per_block);
+  const std::uint64_t block_bytes =
+      read_bytes(document, "worker_kv_bytes_per_block", 1, 1, kChunkBytesMax);
+  const std::int64_t world = document.integer("world_size", 1, 1, 65536);
+  if (document.failed()) return;
+  // Identical bytes on every rank are kept once.
+  const std::uint64_t copies =
+      config.identity.replicated_layout ? 1 : static_cast<std::uint64_t>(world);
+  // At most 2^32 · 2^16 · 2^20: no overflow before the comparison as a double.
+  const double bytes =
+      static_cast<double>(block_bytes) * static_cast<double>(copies) * static_cast<double>(blocks);
+  const std::string product = std::to_string(block_bytes) + " B/block x " + std::to_string(copies) +
+                              " workers x " + std::to_string(blocks) + " blocks";
+  if (bytes < static_cast<double>(kChunkBytesMin) || bytes > static_cast<double>(kChunkBytesMax))
+    return document.fail("worker_kv_bytes_per_block: " + product + " is not allowed; expected " +
+                         "chunk_bytes in [" + format_bytes(kChunkBytesMin) + ", " +
+                         format_bytes(kChunkBytesMax) + "]");
+  config.chunk_bytes = block_bytes * copies * static_cast<std::uint64_t>(blocks);
+  config.origins["chunk_bytes"] = "derived: " + product;
+  const ConfigNode* identity = document.child("identity");
+  if (identity == nullptr || identity->find("blocks_per_file") == nullptr) {
+    config.identity.blocks_per_file = static_cast<std::uint32_t>(blocks);
+    config.origins["identity.blocks_per_file"] = "derived: blocks per chunk";
+  }
+  if (!document.has("tokens_per_chunk") && tokens_per_block &&
+      blocks * *tokens_per_block <= kTokensPerChunkMax) {
+    config.tokens_per_chunk = static_cast<std::uint32_t>(blocks * *tokens_per_block);
+    config.origins["tokens_per_chunk"] = "derived: " + std::to_string(blocks) + " blocks x " +
+                                         std::to_string(*tokens_per_block) + " tokens";
+  }
+}
+
+void read_keys_without_effect(ConfigReader& document, EngineConfig& config) {
+  for (const auto& [name, kind, why] : kWithoutEffect) {
+    const std::string key(name);
+    const ConfigNode* node = document.child(key);
+    if (node == nullptr) continue;
+    if (kind == Kind::text && !node->is_null()) (void)document.string(key, "");
+    if (kind == Kind::boolean) (void)document.boolean(key, false);
+    if (kind == Kind::count) {
+      const auto* count = std::get_if<std::int64_t>(&node->value());
+      if (key == "store_threshold" && count != nullptr && *count >= 2)
+        document.fail(key, *node, "0 or 1: a tiered cache stores at first sight");
+      (void)document.integer(key, 0, 0, std::numeric_limits<std::int64_t>::max());
+    }
+    config.notes.push_back(key + ": has no effect: " + std::string(why));
+  }
+  // Defaults for the tiers' latency detectors; with no fields given there is none (see the tiers).
+  if (const ConfigNode* node = document.child("backpressure")) {
+    const bool empty = node->is_null() || (node->object() != nullptr && node->object()->empty());
+    if (!empty)
+      document.fail("backpressure", *node,
+                    "it absent or {}: this version has no latency detector per tier; use "
+                    "admission_policy of type cascade_backpressure");
+  }
+}
+
+}  // namespace kv_offload::config_sections

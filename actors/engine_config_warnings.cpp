@@ -1,0 +1,223 @@
+#include "kv_offload/actors/engine_config.hpp"
+#include "kv_offload/actors/engine_config_admission.hpp"
+#include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/messages/byte_size.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace kv_offload {
+namespace {
+
+using namespace config_fields;
+using Warnings = std::vector<std::string>;
+
+/// Below this the shares come to a handful of chunks, and one request evicts another's.
+constexpr std::uint64_t kChunksAdvised = 64;
+/// The serving process, its weights in transit and the page cache live in the rest.
+constexpr double kMemoryShareAdvised = 0.8;
+
+const std::string* string_of(const ConfigNode& node, const std::string& key) {
+  const ConfigNode* value = node.find(key);
+  return value != nullptr ? std::get_if<std::string>(&value->value()) : nullptr;
+}
+
+/// Memory of the machine or of our container, whichever is smaller; nullopt if neither is known.
+std::optional<std::uint64_t> memory_bytes() {
+  std::optional<std::uint64_t> bytes;
+  std::ifstream meminfo("/proc/meminfo");
+  std::string word;
+  std::uint64_t kib = 0;
+  if (meminfo >> word >> kib && word == "MemTotal:") bytes = kib << 10;
+  std::ifstream cgroup("/sys/fs/cgroup/memory.max");
+  if (std::uint64_t limit = 0; cgroup >> limit)  // "max" is no number
+    bytes = std::min(limit, bytes.value_or(limit));
+  return bytes;
+}
+
+void warn_about_sizes(const EngineConfig& config, Warnings& warnings) {
+  if (config.num_chunks() < kChunksAdvised)
+    warnings.push_back("cpu_bytes_to_use: " + std::to_string(config.num_chunks()) + " chunks of " +
+                       format_bytes(config.row_bytes()) + "; a primary tier below " +
+                       std::to_string(kChunksAdvised) + " chunks evicts before anything is read");
+  const std::uint64_t padding = config.row_bytes() - config.chunk_bytes;
+  if (padding * 10 > config.row_bytes())
+    warnings.push_back(
+        "chunk_bytes: " + std::to_string(config.chunk_bytes) + " in rows of " +
+        std::to_string(config.row_bytes()) + " bytes wastes " +
+        number_text(static_cast<double>(padding) * 100 / static_cast<double>(config.row_bytes())) +
+        " % of memory and of every file; a multiple of " + std::to_string(kRowAlignment) +
+        " wastes none");
+  const auto memory = memory_bytes();
+  if (memory && static_cast<double>(config.cpu_bytes_to_use) >
+                    kMemoryShareAdvised * static_cast<double>(*memory))
+    warnings.push_back("cpu_bytes_to_use: " + std::to_string(config.cpu_bytes_to_use >> 20) +
+                       " MiB is " +
+                       number_text(static_cast<double>(config.cpu_bytes_to_use) * 100 /
+                                   static_cast<double>(*memory)) +
+                       " % of the " + std::to_string(*memory >> 20) +
+                       " MiB of memory here; above 80 % the process risks being killed");
+}
+
+void warn_about_shares(const EngineConfig& config, Warnings& warnings) {
+  const auto zero = [&](const std::string& path, double share, const std::string& harm) {
+    if (config.share_chunks(share) == 0)
+      warnings.push_back(path + ": " + number_text(share) + " of " +
+                         std::to_string(config.num_chunks()) + " chunks is 0 chunks: " + harm);
+  };
+  const PrimaryConfig& primary = config.primary;
+  const bool tiers = !config.secondary_tiers.empty();
+  if (tiers)
+    zero("primary.headroom_share", primary.headroom_share,
+         "promotions may take the last slot from a device store");
+  if (primary.hold)
+    zero("primary.hold_share", primary.hold_share,
+         "no hit is held, and it may be evicted between lookup and prepare_load");
+  if (tiers && primary.pin_unread == PrimaryConfig::PinUnread::until_read)
+    zero("primary.max_pinned_share", primary.max_pinned_share,
+         "no promoted chunk is kept until it is read");
+  for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i)
+    zero("secondary_tiers[" + std::to_string(i) + "].pin_share", config.pin_share(i),
+         "every cascade to this tier is refused");
+  if (tiers && !primary.hold && primary.pin_unread == PrimaryConfig::PinUnread::never)
+    warnings.push_back(
+        "primary.hold: false together with primary.pin_unread: never keeps nothing: a promoted "
+        "chunk "
+        "may be evicted before the request that asked for it reads it");
+}
+
+void warn_about_tiers(const EngineConfig& config, Warnings& warnings) {
+  const auto& tiers = config.secondary_tiers;
+  const std::uint64_t primary_bytes = config.num_chunks() * config.row_bytes();
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const std::string path = "secondary_tiers[" + std::to_string(i) + "]";
+    const std::string* root = string_of(tiers[i].node, "root_dir");
+    if (root != nullptr) {
+      const auto normal = [](const std::string& dir) {
+        auto text = std::filesystem::path(dir).lexically_normal().string();
+        while (text.size() > 1 && text.back() == '/') text.pop_back();
+        return text;
+      };
+      for (std::size_t j = 0; j < i; ++j) {
+        const std::string* other = string_of(tiers[j].node, "root_dir");
+        if (other != nullptr && normal(*other) == normal(*root))
+          warnings.push_back(path + ".root_dir: the same directory as secondary_tiers[" +
+                             std::to_string(j) +
+                             "]: one copy is counted as two, and each tier "
+                             "finds what the other wrote");
+      }
+      if (!std::filesystem::path(*root).is_absolute())
+        warnings.push_back(path + ".root_dir: " + *root +
+                           " depends on the working directory; an absolute path does not");
+    }
+    const ConfigNode* capacity = tiers[i].node.find("capacity_bytes");
+    if (capacity == nullptr) {
+      if (root != nullptr)
+        warnings.push_back(
+            path + ": has no capacity bound in this version: the directory grows by " +
+            format_bytes(config.row_bytes()) + " for every new chunk until the disk is full");
+    } else {
+      std::optional<std::uint64_t> bytes;
+      if (const auto* n = std::get_if<std::int64_t>(&capacity->value()); n != nullptr && *n > 0)
+        bytes = static_cast<std::uint64_t>(*n);
+      if (const auto* s = std::get_if<std::string>(&capacity->value()))
+        if (auto parsed = parse_bytes(*s)) bytes = *parsed;
+      if (bytes && *bytes < primary_bytes)
+        warnings.push_back(path + ".capacity_bytes: " + format_bytes(*bytes) +
+                           " is less than the primary tier's " + format_bytes(primary_bytes) +
+                           ": it can hold nothing that the primary tier does not");
+    }
+    const ConfigNode* events = tiers[i].node.find("enable_kv_events");
+    const auto* on = events != nullptr ? std::get_if<bool>(&events->value()) : nullptr;
+    if (on != nullptr && *on && !config.enable_kv_events)
+      warnings.push_back(path +
+                         ".enable_kv_events: true has no effect while the engine's own "
+                         "enable_kv_events is false");
+  }
+  if (!tiers.empty() && config.identity.model_name == NamespaceIdentity{}.model_name)
+    warnings.push_back(
+        "identity.model_name: the default \"" + config.identity.model_name +
+        "\": engines of different models that share a tier would share one namespace");
+}
+
+/// Does the policy, or one inside it, decide by tokens?
+bool counts_tokens(const ConfigNode& node) {
+  if (const std::string* type = string_of(node, "type"))
+    if (*type == "payoff" || *type == "lookup_gate") return true;
+  if (const ConfigNode* members = node.find("policies"); members != nullptr && members->list())
+    for (const ConfigNode& member : *members->list())
+      if (counts_tokens(member)) return true;
+  return false;
+}
+
+void warn_about_admission(const EngineConfig& config, Warnings& warnings) {
+  if (config.admission_policy.is_null()) return;
+  const auto setup = build_admission(config);
+  if (setup) warnings.insert(warnings.end(), setup->warnings.begin(), setup->warnings.end());
+  if (config.secondary_tiers.empty())
+    warnings.emplace_back("admission_policy: has nothing to decide: there are 0 secondary tiers");
+  if (config.tokens_per_chunk == 0 && counts_tokens(config.admission_policy))
+    warnings.emplace_back(
+        "tokens_per_chunk: 0 (unknown): the policies of admission_policy that count tokens never "
+        "refuse");
+}
+
+void warn_about_deadlines(const EngineConfig& config, Warnings& warnings) {
+  const Deadlines& d = config.deadlines;
+  const auto below = [&](const char* low_key, Duration low, const char* high_key, Duration high,
+                         const std::string& harm) {
+    if (low < high)
+      warnings.push_back("deadlines." + std::string(low_key) + ": " + std::to_string(to_ms(low)) +
+                         " ms is less than " + high_key + ", " + std::to_string(to_ms(high)) +
+                         " ms: " + harm);
+  };
+  if (config.secondary_tiers.empty()) return;
+  below("lookup_ms", d.lookup, "load_ms", d.load,
+        "a lookup gives up while the promotion it started may still arrive");
+  below("lookup_ms", d.lookup, "probe_ms", d.probe,
+        "a lookup gives up before a tier has to answer");
+  below("drain_ms", d.drain, "store_ms", d.store,
+        "a drain gives up before the last store has to end");
+  below("unread_ms", d.unread, "lookup_ms", d.lookup,
+        "a promoted chunk may lose its hold while its lookup still waits for others");
+}
+
+void warn_about_limits(const EngineConfig& config, Warnings& warnings) {
+  if (!config.secondary_tiers.empty() && config.probes_max < config.keys_max)
+    warnings.push_back("probes_max: " + std::to_string(config.probes_max) +
+                       " is less than keys_max, " + std::to_string(config.keys_max) +
+                       ": the tail of one full lookup is given up unasked");
+  const unsigned cores = std::thread::hardware_concurrency();
+  if (cores > 0 && config.worker_threads > std::max(cores, EngineConfig{}.worker_threads))
+    warnings.push_back("worker_threads: " + std::to_string(config.worker_threads) + " on " +
+                       std::to_string(cores) + " cores: idle ones only contend");
+  const std::string& address = config.metrics.address;
+  if (config.metrics.port && address != "127.0.0.1" && address != "::1" && address != "localhost")
+    warnings.push_back("metrics.address: " + address + " port " +
+                       std::to_string(*config.metrics.port) +
+                       ": whoever reaches it reads the metrics; there is no authentication");
+}
+
+}  // namespace
+
+std::vector<std::string> EngineConfig::warnings() const {
+  Warnings warnings;
+  warn_about_sizes(*this, warnings);
+  warn_about_shares(*this, warnings);
+  warn_about_tiers(*this, warnings);
+  warn_about_admission(*this, warnings);
+  warn_about_deadlines(*this, warnings);
+  warn_about_limits(*this, warnings);
+  for (auto& line : warnings) line = one_line(std::move(line));
+  return warnings;
+}
+
+}  // namespace kv_offload

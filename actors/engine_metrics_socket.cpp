@@ -1,0 +1,78 @@
+#include "kv_offload/actors/engine_metrics_socket.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+
+namespace kv_offload {
+namespace {
+
+constexpr auto kWakePeriod = std::chrono::milliseconds(10);
+
+/// A socket and the first address that the name stands for.
+class StreamSocket {
+ public:
+  StreamSocket(const std::string& address, int port) {
+    addrinfo hints{};
+    hints.ai_socktype = SOCK_STREAM;
+    hints.ai_flags = AI_PASSIVE;
+    if (::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found_) != 0) return;
+    fd_ = ::socket(found_->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  }
+  StreamSocket(const StreamSocket&) = delete;
+  StreamSocket& operator=(const StreamSocket&) = delete;
+  ~StreamSocket() {
+    if (fd_ >= 0) ::close(fd_);
+    if (found_ != nullptr) ::freeaddrinfo(found_);
+  }
+
+  int listen() const {
+    if (found_ == nullptr) return EADDRNOTAVAIL;
+    const int on = 1;
+    if (fd_ < 0 || ::setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+        ::bind(fd_, found_->ai_addr, found_->ai_addrlen) != 0 || ::listen(fd_, 1) != 0)
+      return errno;
+    return 0;
+  }
+  void connect() const {
+    if (fd_ >= 0) (void)::connect(fd_, found_->ai_addr, found_->ai_addrlen);
+  }
+
+ private:
+  addrinfo* found_ = nullptr;
+  int fd_ = -1;
+};
+
+}  // namespace
+
+int listen_error(const std::string& address, int port) {
+  return StreamSocket(address, port).listen();
+}
+
+ServerWaker::ServerWaker(std::string address, int port) {
+  try {
+    thread_ = std::thread([this, address = std::move(address), port] { run(address, port); });
+  } catch (const std::system_error&) {
+  }
+}
+
+ServerWaker::~ServerWaker() {
+  is_done_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+void ServerWaker::run(const std::string& address, int port) const {
+  for (;;) {
+    // First the pause: a connection that comes before the server was told to end is accepted, and one
+    // that waits when it ends is not.
+    std::this_thread::sleep_for(kWakePeriod);
+    if (is_done_) return;
+    StreamSocket(address, port).connect();
+  }
+}
+
+}  // namespace kv_offload

@@ -1,0 +1,173 @@
+#include "kv_offload/actors/engine_runtime.hpp"
+
+#include "kv_offload/actors/engine_log.hpp"
+#include "kv_offload/tiers/secondary_tier_registry.hpp"
+
+#include <caf/all.hpp>
+
+#include <thread>
+
+namespace kv_offload {
+namespace {
+
+MonotonicTime now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+EngineRuntime::EngineRuntime(EngineConfig config) : config_(std::move(config)) {}
+
+EngineRuntime::~EngineRuntime() { shutdown(config_.deadlines.shutdown); }
+
+Expected<std::unique_ptr<EngineRuntime>> EngineRuntime::start(EngineConfig config, Trace trace) {
+  if (const auto error = config.validate()) return *error;
+  std::unique_ptr<EngineRuntime> engine(new EngineRuntime(std::move(config)));
+  auto env = std::make_shared<ActorEnvironment>();
+  env->log = make_log(engine->config_.log_level, engine->config_.log);
+  env->trace = std::move(trace);
+  engine->parts_.env = std::move(env);
+  for (const auto step : {&EngineRuntime::start_region, &EngineRuntime::start_tiers,
+                          &EngineRuntime::start_actors, &EngineRuntime::start_metrics_server})
+    if (auto started = (engine.get()->*step)(); !started) return started.error();
+  const auto& c = engine->config_;
+  for (const auto& note : c.notes) engine->log("info", note);
+  for (const auto& warning : c.warnings()) engine->log("warn", warning);
+  engine->log("info", "engine started: " + std::to_string(c.num_chunks()) + " chunks of " +
+                          std::to_string(c.row_bytes()) + " bytes, eviction " + c.eviction_policy + ", " +
+                          std::to_string(engine->parts_.tiers.size()) + " secondary tier(s)");
+  return engine;
+}
+
+Expected<Ok> EngineRuntime::start_region() {
+  RegionOptions options;
+  options.num_chunks = static_cast<ChunkId>(config_.num_chunks());
+  options.chunk_bytes = config_.chunk_bytes;
+  options.huge_pages = config_.huge_pages;
+  options.threads = std::max(1U, std::min(4U, std::thread::hardware_concurrency()));
+  options.now = now;
+  auto region = Region::create(options);
+  if (!region) return region.error();
+  region_ = std::move(region).value();
+  parts_.view = region_->view();
+  parts_.env->log("info", region_->describe());
+  return Ok{};
+}
+
+Expected<Ok> EngineRuntime::start_tiers() {
+  parts_.labels.push_back(primary_label());
+  for (std::size_t i = 0; i < config_.secondary_tiers.size(); ++i) {
+    const auto& tier_config = config_.secondary_tiers[i];
+    const auto label = tier_label(static_cast<TierIndex>(i), tier_config.type);
+    auto sink = std::make_shared<LaneSink>(static_cast<TierIndex>(i));
+    TierEnvironment environment;
+    environment.label = label;
+    environment.primary = region_->view();
+    environment.sink = sink.get();
+    environment.now = now;
+    environment.probes_max = config_.probes_max;
+    environment.jobs_max = config_.jobs_max;
+    environment.log = [env = parts_.env](std::string line) { env->log("info", line); };
+    auto tier = secondary_tiers().make(
+        TierConfig{tier_config.type, tier_config.node, tier_config.path, config_.identity, tier_config.faults},
+        std::move(environment));
+    if (!tier) return tier.error();
+    auto& built = *tier;
+    if (auto started = built->start(); !started) return started.error();
+    parts_.traits.push_back(built->traits());
+    parts_.tiers.push_back(std::move(built));
+    parts_.sinks.push_back(std::move(sink));
+    parts_.labels.push_back(label);
+    parts_.env->log("info", "secondary tier #" + std::to_string(i) + " (" + tier_config.type + ") started");
+  }
+  return Ok{};
+}
+
+Expected<Ok> EngineRuntime::start_actors() {
+  caf_ = std::make_unique<CafSystem>(config_.worker_threads);
+  auto actors = spawn_engine_actors(caf_->system(), config_, parts_);
+  if (!actors) return actors.error();
+  actors_ = std::move(actors).value();
+  return Ok{};
+}
+
+Expected<Ok> EngineRuntime::start_metrics_server() {
+  if (!config_.metrics.port) return Ok{};
+  auto server = MetricsServer::start(config_.metrics.address, *config_.metrics.port,
+                                     [board = parts_.board] { return board->get(); }, metric_definitions(config_));
+  if (!server) return server.error();
+  metrics_server_ = std::move(server).value();
+  metrics_port_ = metrics_server_->port();
+  parts_.env->log("info", "metrics on http://" + config_.metrics.address + ":" + std::to_string(metrics_port_) + "/metrics");
+  return Ok{};
+}
+
+// -- the way down -------------------------------------------------------------------------------------------
+
+namespace {
+
+/// Waits for an answer until `deadline`; the slot's own end is guaranteed, only not its time.
+bool await(CompletionSlot<Ok>& slot, MonotonicTime deadline) {
+  while (!slot.ready() && now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return slot.ready();
+}
+
+}  // namespace
+
+template <class Handle>
+void EngineRuntime::stop_actor(Handle& actor, const char* name, MonotonicTime deadline) {
+  if (!actor) return;
+  auto slot = std::make_shared<CompletionSlot<Ok>>(0U);
+  caf::anon_send(actor, StopActor{Reply<Ok>(slot)});
+  if (!await(*slot, deadline + std::chrono::seconds(1)))
+    parts_.env->log("error", std::string(name) + " did not stop in time");
+  actor = nullptr;
+}
+
+bool EngineRuntime::stop_tiers(MonotonicTime deadline) {
+  for (auto& sink : parts_.sinks) sink->close();
+  for (std::size_t t = 0; t < actors_.tiers.size(); ++t)
+    stop_actor(actors_.tiers[t], parts_.labels[t + 1].c_str(), deadline);
+  actors_.tiers.clear();
+  bool all = true;
+  for (std::size_t t = 0; t < parts_.tiers.size(); ++t) {
+    const auto left = std::max(deadline - now(), Duration(std::chrono::milliseconds(100)));
+    if (parts_.tiers[t]->stop(left)) continue;
+    parts_.env->log("error", parts_.labels[t + 1] + ": a lane did not return in time; its memory is leaked on purpose");
+    all = false;
+  }
+  return all;
+}
+
+/// A lane that never returned may still write to the region and to its own state.
+void EngineRuntime::leak_lanes() {
+  for (auto& tier : parts_.tiers) new std::shared_ptr<SecondaryTier>(tier);
+  for (auto& sink : parts_.sinks) new std::shared_ptr<LaneSink>(sink);
+  region_->leak([this](const std::string& line) { parts_.env->log("error", line); });
+}
+
+void EngineRuntime::drain(Duration patience) {
+  metrics_server_.reset();
+  if (std::exchange(drained_, true) || !actors_.step) return;
+  auto slot = std::make_shared<CompletionSlot<Ok>>(0U);
+  caf::anon_send(actors_.step, DrainCall{true, patience, Reply<Ok>(slot)});
+  if (!await(*slot, now() + patience + std::chrono::seconds(1)))
+    parts_.env->log("error", "scheduler_step did not answer the drain in time");
+}
+
+bool EngineRuntime::shutdown(Duration patience) {
+  if (std::exchange(stopped_, true)) return clean_;
+  const auto deadline = now() + patience;
+  drain(patience / 2);
+  clean_ = stop_tiers(deadline);
+  stop_actor(actors_.tracker, "job_tracker", deadline);
+  stop_actor(actors_.admission, "admission_controller", deadline);
+  stop_actor(actors_.primary, "primary_tier", deadline);
+  stop_actor(actors_.step, "scheduler_step", deadline);
+  stop_actor(actors_.metrics, "engine_metrics", deadline);
+  stop_actor(actors_.supervisor, "engine_supervisor", deadline);
+  caf_.reset();
+  if (!clean_) leak_lanes();
+  parts_.tiers.clear();
+  return clean_;
+}
+
+}  // namespace kv_offload

@@ -1,0 +1,48 @@
+#include "kv_offload/actors/engine_supervisor_actor.hpp"
+
+#include <caf/all.hpp>
+
+namespace kv_offload {
+
+EngineSupervisorActor::behavior_type EngineSupervisorState::make_behavior(EngineSupervisorDeps deps) {
+  deps_ = std::move(deps);
+  self_->set_down_handler([this](caf::down_msg& m) { down(m); });
+  self_->monitor(deps_.step);
+  self_->monitor(deps_.tracker);
+  self_->monitor(deps_.admission);
+  self_->monitor(deps_.primary);
+  self_->monitor(deps_.metrics);
+  for (const auto& tier : deps_.tiers) self_->monitor(tier);
+  return {handled_by(this, &EngineSupervisorState::stop)};
+}
+
+void EngineSupervisorState::down(const caf::down_msg& m) {
+  if (m.reason == caf::exit_reason::normal || !m.reason) return;  // it was stopped in order
+  const std::string why = "its actor died: " + caf::to_string(m.reason);
+  for (TierIndex t = 0; t < deps_.tiers.size(); ++t) {
+    if (m.source != deps_.tiers[t].address()) continue;
+    self_->send(deps_.tracker, TierDown{t, why});
+    self_->send(deps_.step, TierDown{t, why});
+    return;
+  }
+  const std::string who = m.source == deps_.step.address()        ? std::string("kv_offload.scheduler_step")
+                          : m.source == deps_.tracker.address()   ? "kv_offload.job_tracker"
+                          : m.source == deps_.admission.address() ? "kv_offload.admission_controller"
+                          : m.source == deps_.primary.address()   ? "kv_offload.primary_tier"
+                                                                  : "kv_offload.engine_metrics";
+  deps_.env->log("error", "engine failed: " + who + " died: " + caf::to_string(m.reason));
+  deps_.failed->set(who + " died: " + caf::to_string(m.reason));
+}
+
+void EngineSupervisorState::stop(const StopActor& m) {
+  deps_.tiers.clear();
+  m.reply.deliver(Ok{});
+  self_->quit();
+}
+
+EngineSupervisorActor::behavior_type engine_supervisor_actor(
+    EngineSupervisorActor::stateful_pointer<EngineSupervisorState> self, EngineSupervisorDeps deps) {
+  return self->state.make_behavior(std::move(deps));
+}
+
+}  // namespace kv_offload

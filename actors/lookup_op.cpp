@@ -1,0 +1,85 @@
+#include "kv_offload/actors/lookup_op.hpp"
+
+namespace kv_offload {
+
+LookupOp::LookupOp(OpId op_id, SharedRequest request_context, SharedKeys key_list, LookupOptions opts,
+                   std::size_t tiers, Reply<LookupAnswer> reply_to)
+    : op(op_id),
+      request(std::move(request_context)),
+      keys(std::move(key_list)),
+      options(opts),
+      num_tiers(tiers),
+      reply(std::move(reply_to)),
+      state(keys->size(), Key::unknown),
+      next_tier(keys->size(), 0),
+      found_in(keys->size(), 0),
+      retry_seen(keys->size(), false),
+      verdicts(keys->size() * (tiers + 1), kNotAsked),
+      tier_times(tiers) {}
+
+std::size_t LookupOp::reach() const {
+  if (!prefix()) return size();
+  for (std::size_t i = 0; i < size(); ++i)
+    if (ends_prefix(state[i])) return i + 1;
+  return size();
+}
+
+KeyIdxList LookupOp::next_window() const {
+  KeyIdxList window_idx;
+  TierIndex tier = 0;
+  for (std::uint32_t i = 0; i < size() && window_idx.size() < window; ++i) {
+    if (prefix() && ends_prefix(state[i])) break;
+    if (state[i] != Key::unknown) continue;
+    if (window_idx.empty()) tier = next_tier[i];
+    if (next_tier[i] == tier) window_idx.push_back(i);
+  }
+  return window_idx;
+}
+
+KeyIdxList LookupOp::tier_hits() const {
+  KeyIdxList hits;
+  for (std::uint32_t i = 0; i < size(); ++i) {
+    if (prefix() && ends_prefix(state[i])) break;
+    if (state[i] == Key::tier_hit) hits.push_back(i);
+  }
+  return hits;
+}
+
+std::size_t LookupOp::in_flight() const {
+  std::size_t n = 0;
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (prefix() && ends_prefix(state[i])) break;
+    n += on_its_way(state[i]) ? 1U : 0U;
+  }
+  return n;
+}
+
+LookupAnswer LookupOp::answer() const {
+  LookupAnswer a;
+  a.results.assign(size(), LookupResult::miss);
+  a.tier_hits.assign(num_tiers + 1, 0);
+  bool leading = true;
+  for (std::size_t i = 0; i < size(); ++i) {
+    const bool hit = resolved_hit(state[i]) || on_its_way(state[i]);
+    leading = leading && hit;
+    if (prefix() && !leading) {
+      if (state[i] == Key::retry && i + 1 == reach()) a.results[i] = LookupResult::retry;
+    } else if (hit) {
+      a.results[i] = resolved_hit(state[i]) ? LookupResult::hit : LookupResult::hit_pending;
+    } else if (state[i] == Key::retry) {
+      a.results[i] = LookupResult::retry;
+    }
+    if (leading) {
+      ++a.leading_hits;
+      ++a.tier_hits[found_in[i]];
+    }
+    a.gave_up += state[i] == Key::gave_up ? 1U : 0U;
+  }
+  a.promoted = promoted;
+  a.unheld = unheld;
+  a.truncated = truncated;
+  a.refused = num_refused;
+  return a;
+}
+
+}  // namespace kv_offload

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kv_offload/messages/engine_stats.hpp"
+#include "kv_offload/messages/lookup.hpp"
+#include "kv_offload/messages/pending.hpp"
+#include "kv_offload/messages/protocol/primary_messages.hpp"
+#include "kv_offload/messages/request.hpp"
+
+namespace kv_offload {
+
+/// One open lookup and what is known of each of its keys. Plain state: the scheduler_step actor moves
+/// it along as answers arrive, this class says what comes next.
+///
+///     unknown ─ primary ─► hit | pending | unknown ─ tiers ─► tier_hit | miss | retry | gave_up
+///     tier_hit ─ claim, admission, grant ─► loading | pending | landed | refused | no_space
+///     loading, pending ─► landed | unknown (the tier failed: ask the next one) | miss
+class LookupOp {
+ public:
+  enum class Phase : std::uint8_t { primary, probing, claiming, admitting, granting, waiting };
+  enum class Key : std::uint8_t {
+    unknown, hit, pending, tier_hit, loading, landed, miss, retry, gave_up, refused, no_space
+  };
+  /// A tier's word on a key, as the metrics count it; 3 + GiveUpReason for the rest.
+  static constexpr std::uint8_t kNotAsked = 0, kHit = 1, kMiss = 2, kGaveUp = 3;
+  static constexpr std::uint32_t kFirstWindow = 8, kLastWindow = 2048;  // grown by four: 8, 32, 128, …
+
+  LookupOp(OpId op, SharedRequest request, SharedKeys keys, LookupOptions options, std::size_t num_tiers,
+           Reply<LookupAnswer> reply);
+
+  [[nodiscard]] std::size_t size() const { return state.size(); }
+  [[nodiscard]] bool prefix() const { return options.scan == LookupScan::prefix; }
+  [[nodiscard]] bool waits_for_landing() const { return options.wait == LookupWait::landed; }
+
+  static bool resolved_hit(Key k) { return k == Key::hit || k == Key::landed; }
+  static bool on_its_way(Key k) { return k == Key::pending || k == Key::loading; }
+  /// The scan ends here: nothing behind it can matter to a prefix.
+  static bool ends_prefix(Key k) {
+    return k == Key::miss || k == Key::gave_up || k == Key::refused || k == Key::no_space || k == Key::retry;
+  }
+
+  /// Keys that the reference's scan would reach: up to and including the first that ends the prefix.
+  [[nodiscard]] std::size_t reach() const;
+  /// The next window of keys that one tier is to be asked for; empty: all known within reach.
+  [[nodiscard]] KeyIdxList next_window() const;
+  /// Keys found in tiers and not yet claimed, within reach, in order.
+  [[nodiscard]] KeyIdxList tier_hits() const;
+  /// Keys still being loaded or stored, within reach.
+  [[nodiscard]] std::size_t in_flight() const;
+  void set_verdict(std::uint32_t key_idx, std::size_t tier_and_primary, std::uint8_t verdict) {
+    verdicts[key_idx * (num_tiers + 1) + tier_and_primary] = verdict;
+  }
+  [[nodiscard]] std::uint8_t verdict(std::size_t key_idx, std::size_t tier_and_primary) const {
+    return verdicts[key_idx * (num_tiers + 1) + tier_and_primary];
+  }
+  [[nodiscard]] LookupAnswer answer() const;
+
+  OpId op;
+  SharedRequest request;
+  SharedKeys keys;
+  LookupOptions options;
+  std::size_t num_tiers;
+  Reply<LookupAnswer> reply;
+
+  Phase phase = Phase::primary;
+  bool answered = false;  ///< aborted: the rest of the flow runs silently, then drops its holds
+  MonotonicTime deadline;
+
+  std::vector<Key> state;
+  std::vector<TierIndex> next_tier;    ///< to ask, while unknown
+  std::vector<std::uint8_t> found_in;  ///< 0 primary, 1+t tier t
+  std::vector<bool> retry_seen;
+  std::vector<std::uint8_t> verdicts;  ///< per key: primary, tier 0, tier 1, …
+
+  // the running probe
+  std::uint32_t round = 0;
+  std::uint32_t window = kFirstWindow;
+  TierIndex probe_tier = 0;
+  KeyIdxList probe_idx;
+  MonotonicTime probe_deadline;
+  /// Seconds per key that the primary's handler took, and per tier of its latest window.
+  double primary_s = 0;
+  struct TierTimes {
+    double sync_s = 0;   ///< per key, in the tier's actor
+    double async_s = 0;  ///< from probe to verdict
+  };
+  std::vector<TierTimes> tier_times;
+
+  // the running claim
+  KeyIdxList claimed;
+  std::vector<AdmissionTicket> tickets;  ///< of the admitted prefix of `claimed`
+
+  std::uint32_t unheld = 0, promoted = 0, truncated = 0, num_refused = 0;
+};
+
+}  // namespace kv_offload

@@ -1,0 +1,190 @@
+#include "kv_offload/actors/offload_engine.hpp"
+
+#include "kv_offload/actors/engine_runtime.hpp"
+
+#include <caf/all.hpp>
+
+#include <mutex>
+#include <shared_mutex>
+
+namespace kv_offload {
+namespace {
+
+// One pause instruction takes 35 to 140 cycles on x86 servers; 25 rounds are about a microsecond.
+constexpr std::uint32_t kSpinRoundsPerUs = 25;
+
+}  // namespace
+
+struct OffloadEngine::Impl {
+  explicit Impl(std::unique_ptr<EngineRuntime> engine)
+      : runtime(std::move(engine)),
+        credits(std::make_shared<std::atomic<std::int64_t>>(runtime->config().calls_max)) {}
+
+  enum class Kind : std::uint8_t { starts_work, ends_work };
+
+  /// Builds the message with its reply and puts it into the domain's mailbox; every refusal answers at
+  /// once through the same Pending.
+  template <class T, class Make>
+  Pending<T> call(Kind kind, Make make) {
+    const auto spin = runtime->config().spin_us * kSpinRoundsPerUs;
+    const bool takes_credit = kind == Kind::starts_work;
+    const auto refuse = [&](OffloadErrc code, std::string why) {
+      auto slot = std::make_shared<CompletionSlot<T>>(spin);
+      slot->deliver(OffloadError{code, std::move(why)});
+      return Pending<T>(std::move(slot));
+    };
+    if (runtime->failed().failed()) return refuse(OffloadErrc::engine_failed, runtime->failed().name());
+    const std::shared_lock lock(closing_mutex);  // shutdown takes it alone, once
+    if (closed || (closing && takes_credit))
+      return refuse(OffloadErrc::shutting_down, "the engine is shut down");
+    if (takes_credit && credits->fetch_sub(1, std::memory_order_acq_rel) <= 0) {
+      credits->fetch_add(1, std::memory_order_acq_rel);
+      return refuse(OffloadErrc::busy, "calls_max: " + std::to_string(runtime->config().calls_max) +
+                                           " calls are outstanding");
+    }
+    auto slot = std::make_shared<CompletionSlot<T>>(spin, takes_credit ? credits : nullptr);
+    caf::anon_send(runtime->step(), make(Reply<T>(slot)));
+    return Pending<T>(std::move(slot));
+  }
+  template <class T>
+  Pending<T> refuse_keys(std::size_t n) {
+    auto slot = std::make_shared<CompletionSlot<T>>(0U);
+    slot->deliver(OffloadError{OffloadErrc::invalid_argument,
+                               "keys: " + std::to_string(n) + " in one call is not allowed; keys_max is " +
+                                   std::to_string(runtime->config().keys_max)});
+    return Pending<T>(std::move(slot));
+  }
+  [[nodiscard]] bool too_many(const KeyList& keys) const { return keys.size() > runtime->config().keys_max; }
+
+  bool shutdown(Duration patience) {
+    {
+      const std::unique_lock lock(closing_mutex);
+      closing = true;
+    }
+    const std::scoped_lock once(shutdown_mutex);
+    if (closed) return clean;
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    runtime->drain(patience / 2);
+    {
+      // Completions are accepted until here; from now on nobody sends to an actor any more.
+      const std::unique_lock lock(closing_mutex);
+      closed = true;
+    }
+    clean = runtime->shutdown(deadline - std::chrono::steady_clock::now());
+    return clean;
+  }
+
+  std::unique_ptr<EngineRuntime> runtime;
+  std::shared_ptr<std::atomic<std::int64_t>> credits;
+  std::shared_mutex closing_mutex;
+  std::mutex shutdown_mutex;
+  bool closing = false, closed = false, clean = true;
+};
+
+OffloadEngine::OffloadEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+OffloadEngine::~OffloadEngine() { shutdown(); }
+
+Expected<std::unique_ptr<OffloadEngine>> OffloadEngine::start(EngineConfig config) {
+  auto runtime = EngineRuntime::start(std::move(config));
+  if (!runtime) return runtime.error();
+  return std::unique_ptr<OffloadEngine>(
+      new OffloadEngine(std::make_unique<Impl>(std::move(runtime).value())));
+}
+
+Pending<RequestHandle> OffloadEngine::new_request(NewRequest request) {
+  return impl_->call<RequestHandle>(Impl::Kind::starts_work, [&](Reply<RequestHandle> reply) {
+    return NewRequestCall{std::move(request), std::move(reply)};
+  });
+}
+Pending<LookupAnswer> OffloadEngine::lookup(RequestHandle request, KeyList keys, LookupOptions options) {
+  if (impl_->too_many(keys)) return impl_->refuse_keys<LookupAnswer>(keys.size());
+  return impl_->call<LookupAnswer>(Impl::Kind::starts_work, [&](Reply<LookupAnswer> reply) {
+    return LookupCall{request, std::make_shared<const KeyList>(std::move(keys)), options, std::move(reply)};
+  });
+}
+Pending<Ok> OffloadEngine::allocated(RequestHandle request, std::uint64_t device_tokens) {
+  return impl_->call<Ok>(Impl::Kind::starts_work, [&](Reply<Ok> reply) {
+    return AllocatedCall{request, device_tokens, std::move(reply)};
+  });
+}
+Pending<Ok> OffloadEngine::touch(RequestHandle request, KeyList keys) {
+  if (impl_->too_many(keys)) return impl_->refuse_keys<Ok>(keys.size());
+  return impl_->call<Ok>(Impl::Kind::starts_work, [&](Reply<Ok> reply) {
+    return TouchCall{request, std::make_shared<const KeyList>(std::move(keys)), std::move(reply)};
+  });
+}
+Pending<Ok> OffloadEngine::abort(RequestHandle request) {
+  return impl_->call<Ok>(Impl::Kind::ends_work,
+                         [&](Reply<Ok> reply) { return AbortCall{request, std::move(reply)}; });
+}
+Pending<RequestSummary> OffloadEngine::request_finished(RequestHandle request) {
+  return impl_->call<RequestSummary>(Impl::Kind::ends_work, [&](Reply<RequestSummary> reply) {
+    return FinishCall{request, std::move(reply)};
+  });
+}
+Pending<StorePlan> OffloadEngine::prepare_store(RequestHandle request, KeyList keys) {
+  if (impl_->too_many(keys)) return impl_->refuse_keys<StorePlan>(keys.size());
+  return impl_->call<StorePlan>(Impl::Kind::starts_work, [&](Reply<StorePlan> reply) {
+    return PrepareStoreCall{request, std::make_shared<const KeyList>(std::move(keys)), std::move(reply)};
+  });
+}
+Pending<StoreOutcome> OffloadEngine::complete_store(LeaseId lease, CompleteStoreOptions options) {
+  return impl_->call<StoreOutcome>(Impl::Kind::ends_work, [&](Reply<StoreOutcome> reply) {
+    return CompleteStoreCall{lease, options, std::move(reply)};
+  });
+}
+Pending<LoadPlan> OffloadEngine::prepare_load(RequestHandle request, KeyList keys) {
+  if (impl_->too_many(keys)) return impl_->refuse_keys<LoadPlan>(keys.size());
+  return impl_->call<LoadPlan>(Impl::Kind::starts_work, [&](Reply<LoadPlan> reply) {
+    return PrepareLoadCall{request, std::make_shared<const KeyList>(std::move(keys)), std::move(reply)};
+  });
+}
+Pending<Ok> OffloadEngine::complete_load(LeaseId lease) {
+  return impl_->call<Ok>(Impl::Kind::ends_work,
+                         [&](Reply<Ok> reply) { return CompleteLoadCall{lease, std::move(reply)}; });
+}
+Pending<Ok> OffloadEngine::step_begin() {
+  return impl_->call<Ok>(Impl::Kind::starts_work,
+                         [&](Reply<Ok> reply) { return StepCall{{}, std::move(reply)}; });
+}
+Pending<Ok> OffloadEngine::step_end(ScheduleEnd step) {
+  return impl_->call<Ok>(Impl::Kind::starts_work,
+                         [&](Reply<Ok> reply) { return StepCall{std::move(step), std::move(reply)}; });
+}
+Pending<std::vector<OffloadingEvent>> OffloadEngine::take_events() {
+  using Events = std::vector<OffloadingEvent>;
+  return impl_->call<Events>(Impl::Kind::starts_work,
+                             [&](Reply<Events> reply) { return EventsCall{std::move(reply)}; });
+}
+Pending<EngineStats> OffloadEngine::stats() {
+  return impl_->call<EngineStats>(Impl::Kind::starts_work,
+                                  [&](Reply<EngineStats> reply) { return StatsCall{std::move(reply)}; });
+}
+Pending<Ok> OffloadEngine::drain() {
+  return impl_->call<Ok>(Impl::Kind::starts_work,
+                         [&](Reply<Ok> reply) { return DrainCall{false, std::nullopt, std::move(reply)}; });
+}
+Pending<Ok> OffloadEngine::reset() {
+  return impl_->call<Ok>(Impl::Kind::starts_work,
+                         [&](Reply<Ok> reply) { return ResetCall{false, {}, std::move(reply)}; });
+}
+Pending<Ok> OffloadEngine::set_revision(std::string revision) {
+  return impl_->call<Ok>(Impl::Kind::starts_work, [&](Reply<Ok> reply) {
+    return ResetCall{true, std::move(revision), std::move(reply)};
+  });
+}
+
+bool OffloadEngine::shutdown() { return shutdown(impl_->runtime->config().deadlines.shutdown); }
+bool OffloadEngine::shutdown(Duration patience) { return impl_->shutdown(patience); }
+
+std::span<std::byte> OffloadEngine::chunk(ChunkId chunk_id) const {
+  const auto view = impl_->runtime->view();
+  return chunk_id < view.num_chunks ? view.payload(chunk_id) : std::span<std::byte>{};
+}
+std::uint64_t OffloadEngine::chunk_bytes() const { return impl_->runtime->config().chunk_bytes; }
+std::uint32_t OffloadEngine::num_chunks() const { return impl_->runtime->view().num_chunks; }
+int OffloadEngine::metrics_port() const { return impl_->runtime->metrics_port(); }
+std::string OffloadEngine::failed_state() const { return impl_->runtime->failed().name(); }
+const EngineConfig& OffloadEngine::config() const { return impl_->runtime->config(); }
+
+}  // namespace kv_offload

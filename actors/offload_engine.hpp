@@ -1,0 +1,108 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kv_offload/actors/engine_config.hpp"
+#include "kv_offload/messages/engine_stats.hpp"
+#include "kv_offload/messages/lookup.hpp"
+#include "kv_offload/messages/offloading_event.hpp"
+#include "kv_offload/messages/pending.hpp"
+#include "kv_offload/messages/request.hpp"
+
+namespace kv_offload {
+
+/// The engine as a serving process embeds it. Every member may be called from any thread at any time.
+///
+/// Each call returns a Pending<T>: `.get()` waits, `.then(f)` calls back on an engine thread,
+/// `.future()` converts. Answers are values or an OffloadError; nothing throws. Calls that start work
+/// take one of `calls_max` credits and answer `busy` at once when none is left; calls that end work
+/// (complete_*, abort, request_finished) need none and are accepted during reset and shutdown.
+///
+///     auto request = engine.new_request({.req_id = "r1", .prompt_tokens = 4096}).get();
+///     auto found   = engine.lookup(*request, keys).get();               // promotes what tiers hold
+///     auto load    = engine.prepare_load(*request, hit_keys).get();     // pins the leading hits
+///     …copy engine.chunk(load->chunk_ids[i]) → device…
+///     engine.complete_load(load->lease);
+///     auto plan    = engine.prepare_store(*request, missing_keys).get();
+///     …copy device → engine.chunk(plan->chunk_ids[i])…
+///     engine.complete_store(plan->lease);
+///     engine.request_finished(*request);
+class OffloadEngine {
+ public:
+  /// Validates, allocates the primary tier, starts tiers and actors. On error nothing is left behind.
+  static Expected<std::unique_ptr<OffloadEngine>> start(EngineConfig config);
+  /// Shuts down with the configured deadline if shutdown() was not called.
+  ~OffloadEngine();
+  OffloadEngine(const OffloadEngine&) = delete;
+  OffloadEngine& operator=(const OffloadEngine&) = delete;
+
+  // -- requests ----------------------------------------------------------------------------------
+  /// Announces a request; mandatory before its other calls. A live duplicate id is an error.
+  Pending<RequestHandle> new_request(NewRequest request);
+  /// Finds `keys` in the primary tier and, where it lacks them, in the secondary tiers in order;
+  /// starts promotions of what they hold. See LookupOptions for what to wait for.
+  Pending<LookupAnswer> lookup(RequestHandle request, KeyList keys, LookupOptions options = {});
+  /// The device allocated the request with `device_tokens` already there: ends its lookup metrics.
+  Pending<Ok> allocated(RequestHandle request, std::uint64_t device_tokens);
+  /// Recency hint, processed from the last key to the first.
+  Pending<Ok> touch(RequestHandle request, KeyList keys);
+  /// Ends the request's waits now: open lookups answer `aborted`, its holds are dropped. Leases stay
+  /// valid until completed; loads that others wait for go on.
+  Pending<Ok> abort(RequestHandle request);
+  /// No more lookup/prepare calls will follow; open leases may still be completed.
+  Pending<RequestSummary> request_finished(RequestHandle request);
+
+  // -- device → primary ----------------------------------------------------------------------------
+  /// Reserves a slot for each key that is not there in any state; all or nothing (`no_space`).
+  Pending<StorePlan> prepare_store(RequestHandle request, KeyList keys);
+  /// Publishes (or drops) what was reserved and offers it to every secondary tier.
+  Pending<StoreOutcome> complete_store(LeaseId lease, CompleteStoreOptions options = {});
+
+  // -- primary → device ----------------------------------------------------------------------------
+  /// Pins the leading keys that are still present and readable, and says how many.
+  Pending<LoadPlan> prepare_load(RequestHandle request, KeyList keys);
+  Pending<Ok> complete_load(LeaseId lease);
+
+  // -- step-driven embedders -------------------------------------------------------------------------
+  /// Fences: answered after all results tracked before the call are applied.
+  Pending<Ok> step_begin();
+  Pending<Ok> step_end(ScheduleEnd step);
+
+  // -- engine ----------------------------------------------------------------------------------------
+  Pending<std::vector<OffloadingEvent>> take_events();
+  /// Behind a fence, see EngineStats.
+  Pending<EngineStats> stats();
+  /// Answers when no job is active, or `deadline`.
+  Pending<Ok> drain();
+  /// Forgets the primary tier's contents; secondary tiers keep theirs. Live requests stay registered.
+  Pending<Ok> reset();
+  /// Makes older chunks of every tier unreachable (after a weight update): resets, then changes the
+  /// namespace identity.
+  Pending<Ok> set_revision(std::string revision);
+  /// Ends the engine in order; idempotent. False: a lane did not return in time and its memory was
+  /// leaked on purpose (said in the log).
+  bool shutdown();
+  bool shutdown(Duration patience);
+
+  // -- memory and facts ------------------------------------------------------------------------------
+  /// Bytes of a slot for the holder of its lease: `chunk_bytes` long, page-aligned.
+  [[nodiscard]] std::span<std::byte> chunk(ChunkId chunk_id) const;
+  [[nodiscard]] std::uint64_t chunk_bytes() const;
+  [[nodiscard]] std::uint32_t num_chunks() const;
+  /// Port of the metrics server, or 0 if there is none.
+  [[nodiscard]] int metrics_port() const;
+  /// Empty while all is well; else the name of the failed state that every call answers.
+  [[nodiscard]] std::string failed_state() const;
+  [[nodiscard]] const EngineConfig& config() const;
+
+ private:
+  struct Impl;
+  explicit OffloadEngine(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kv_offload

@@ -1,0 +1,340 @@
+#include "kv_offload/actors/primary_tier_actor.hpp"
+
+#include <caf/all.hpp>
+
+namespace kv_offload {
+namespace {
+
+Histogram to_histogram(const AllocationSizes& sizes) {
+  Histogram h(std::vector<double>(AllocationSizes::kBuckets.begin(), AllocationSizes::kBuckets.end()));
+  std::uint64_t below = 0;
+  for (std::size_t i = 0; i < AllocationSizes::kBuckets.size(); ++i) {
+    h.counts[i] = sizes.cumulative()[i] - below;
+    below = sizes.cumulative()[i];
+  }
+  h.counts.back() = sizes.count() - below;
+  h.sum = static_cast<double>(sizes.sum());
+  return h;
+}
+
+}  // namespace
+
+PrimaryTierActor::behavior_type PrimaryTierState::make_behavior(PrimaryTierDeps deps) {
+  deps_ = std::move(deps);
+  self_->delayed_send(self_, deps_.env->tick, Tick{});
+  return {
+      handled_by(this, &PrimaryTierState::probe),
+      handled_by(this, &PrimaryTierState::claim),
+      handled_by(this, &PrimaryTierState::grant),
+      handled_by(this, &PrimaryTierState::release_holds),
+      handled_by(this, &PrimaryTierState::reserve_store),
+      handled_by(this, &PrimaryTierState::publish_store),
+      handled_by(this, &PrimaryTierState::pin_cascades),
+      handled_by(this, &PrimaryTierState::pin_leading),
+      handled_by(this, &PrimaryTierState::unpin),
+      handled_by(this, &PrimaryTierState::touch),
+      handled_by(this, &PrimaryTierState::end_request),
+      handled_by(this, &PrimaryTierState::reset),
+      handled_by(this, &PrimaryTierState::take_events),
+      handled_by(this, &PrimaryTierState::transfers_ended),
+      handled_by(this, &PrimaryTierState::fence),
+      handled_by(this, &PrimaryTierState::stop),
+      handled_by(this, &PrimaryTierState::tick),
+  };
+}
+
+SchedulerStepActor PrimaryTierState::sender() const {
+  return caf::actor_cast<SchedulerStepActor>(self_->current_sender());
+}
+
+// -- lookup ------------------------------------------------------------------------------------------
+
+void PrimaryTierState::probe(const PrimaryProbe& m) {
+  const auto started = self_->clock().now();
+  const auto step = sender();
+  PrimaryProbed answer{m.op, {}, 0, {}};
+  answer.states.reserve(m.keys->size());
+  deps_.cache->find_all(*m.keys, found_);
+  for (std::uint32_t i = 0; i < m.keys->size(); ++i) {
+    const auto& key = (*m.keys)[i];
+    const auto found = found_[i];
+    if (found.state == ChunkState::ready) {
+      answer.states.push_back(LookupResult::hit);
+      if (m.hold && !hold_for(m.request, found.chunk, false)) ++answer.unheld;
+    } else if (found.state == ChunkState::writing || flights_.contains(key)) {
+      answer.states.push_back(LookupResult::hit_pending);
+      if (m.join) join(key, Waiter{step, m.op, i, m.request, m.hold});
+    } else {
+      answer.states.push_back(LookupResult::miss);
+      if (m.stop_at_miss) break;
+    }
+  }
+  answer.handler_time = self_->clock().now() - started;
+  self_->send(step, std::move(answer));
+}
+
+void PrimaryTierState::claim(const PrimaryClaim& m) {
+  const auto step = sender();
+  PrimaryClaimed answer{m.op, {}};
+  answer.states.reserve(m.key_idx.size());
+  for (const auto i : m.key_idx) {
+    const auto& key = (*m.keys)[i];
+    const auto found = deps_.cache->find(key);
+    if (found.state == ChunkState::ready) {
+      answer.states.push_back(ClaimState::present);
+      if (m.hold) hold_for(m.request, found.chunk, false);
+    } else if (found.state == ChunkState::writing || flights_.contains(key)) {
+      answer.states.push_back(ClaimState::joined);
+      if (m.join) join(key, Waiter{step, m.op, i, m.request, m.hold});
+    } else {
+      answer.states.push_back(ClaimState::claimed);
+      flights_.try_emplace(key);
+    }
+  }
+  self_->send(step, std::move(answer));
+}
+
+void PrimaryTierState::grant(const PrimaryGrant& m) {
+  const auto step = sender();
+  Resolutions resolutions;
+  PrimaryGranted answer{m.op, std::vector<GrantState>(m.admitted.size(), GrantState::no_space),
+                        std::vector<ChunkId>(m.admitted.size(), kNoChunk),
+                        std::vector<std::uint32_t>(m.admitted.size(), 0)};
+  // A store may have taken a claimed key in the meantime: then nothing is to be loaded for it.
+  std::vector<std::size_t> wanted;
+  KeyList wanted_keys;
+  for (std::size_t n = 0; n < m.admitted.size(); ++n) {
+    const auto& key = (*m.keys)[m.admitted[n]];
+    const auto found = deps_.cache->find(key);
+    if (found.state == ChunkState::ready) {
+      answer.states[n] = GrantState::present;
+      if (m.hold) hold_for(m.request, found.chunk, false);
+      resolve_flight(key, found.chunk, false, ResolveFailure::none, 0, resolutions);
+    } else if (found.state == ChunkState::writing) {
+      answer.states[n] = GrantState::joined;
+      if (m.join) join(key, Waiter{step, m.op, m.admitted[n], m.request, m.hold});
+    } else {
+      wanted.push_back(n);
+      wanted_keys.push_back(key);
+    }
+  }
+  const auto unread = promotions_reserved_ + unread_holders_.size();
+  const auto room = deps_.unread_chunks_max > unread ? deps_.unread_chunks_max - unread : 0;
+  std::vector<ChunkId> chunks;
+  const auto asked = std::min<std::size_t>(wanted_keys.size(), room);
+  const auto granted = deps_.cache->reserve_promotion(std::span(wanted_keys).first(asked), chunks);
+  for (std::size_t w = 0; w < wanted.size(); ++w) {
+    const auto n = wanted[w];
+    const auto& key = wanted_keys[w];
+    if (w >= granted) {
+      resolve_flight(key, kNoChunk, false, ResolveFailure::no_space, 0, resolutions);
+      continue;
+    }
+    ++promotions_reserved_;
+    answer.states[n] = GrantState::granted;
+    answer.chunk_ids[n] = chunks[w];
+    answer.generations[n] = deps_.cache->generation(chunks[w]);
+    join(key, Waiter{m.join ? step : SchedulerStepActor{}, m.op, m.admitted[n], m.request, m.hold});
+  }
+  for (const auto i : m.dropped)
+    resolve_flight((*m.keys)[i], kNoChunk, false, ResolveFailure::refused, 0, resolutions);
+  self_->send(step, std::move(answer));
+  tell(resolutions);
+}
+
+void PrimaryTierState::release_holds(const ReleaseHolds& m) {
+  for (const auto i : m.key_idx) {
+    const auto found = deps_.cache->find((*m.keys)[i]);
+    if (found.state != ChunkState::absent) drop_hold(m.request, found.chunk);
+  }
+}
+
+// -- store --------------------------------------------------------------------------------------------
+
+void PrimaryTierState::reserve_store(const ReserveStore& m) {
+  StoreReserved answer;
+  answer.op = m.op;
+  if (auto reserved = deps_.cache->reserve_store(*m.keys)) {
+    answer.ok = true;
+    answer.key_idx = std::move(reserved->key_idx);
+    answer.chunk_ids = std::move(reserved->chunks);
+    answer.evicted = reserved->evicted;
+    answer.generations.reserve(answer.chunk_ids.size());
+    for (const auto chunk : answer.chunk_ids) {
+      deps_.view.begin_use(chunk);
+      answer.generations.push_back(deps_.cache->generation(chunk));
+    }
+  }
+  self_->send(sender(), std::move(answer));
+}
+
+void PrimaryTierState::publish_store(const PublishStore& m) {
+  const auto step = sender();
+  for (const auto chunk : m.chunk_ids) deps_.view.end_use(chunk);
+  if (m.epoch != epoch_) {
+    // A reset came between: the bytes belong to nobody, the slots were quarantined for this lease.
+    for (const auto chunk : m.chunk_ids) deps_.cache->release_quarantined(chunk);
+    self_->send(step, StorePublished{m.op, 0});
+    return;
+  }
+  Resolutions resolutions;
+  if (m.success) {
+    deps_.cache->publish(m.chunk_ids);
+    if (m.hold)
+      for (const auto chunk : m.chunk_ids) deps_.cache->pin(chunk);
+    totals_.pins_open += m.hold ? m.chunk_ids.size() : 0;
+    for (const auto chunk : m.chunk_ids)
+      resolve_flight(deps_.cache->key_of(chunk), chunk, false, ResolveFailure::none, 0, resolutions);
+  } else {
+    for (const auto chunk : m.chunk_ids)
+      resolve_flight(deps_.cache->key_of(chunk), kNoChunk, false, ResolveFailure::store_failed, 0,
+                     resolutions);
+    deps_.cache->drop_writing(m.chunk_ids, false);
+  }
+  const auto published = m.success ? static_cast<std::uint32_t>(m.chunk_ids.size()) : 0U;
+  self_->send(step, StorePublished{m.op, published});
+  tell(resolutions);
+}
+
+void PrimaryTierState::pin_cascades(const PinCascades& m) {
+  if (m.epoch != epoch_) return;  // the reset took the hold away
+  for (const auto chunk : m.chunk_ids) {
+    if (m.pins_per_chunk == 0) {
+      deps_.cache->unpin(chunk);
+      --totals_.pins_open;
+    }
+    for (std::uint32_t n = 1; n < m.pins_per_chunk; ++n) {
+      deps_.cache->pin(chunk);
+      ++totals_.pins_open;
+    }
+  }
+}
+
+// -- load ---------------------------------------------------------------------------------------------
+
+void PrimaryTierState::pin_leading(const PinLeading& m) {
+  LeadingPinned answer{m.op, {}};
+  for (const auto& key : *m.keys) {
+    const auto found = deps_.cache->find(key);
+    if (found.state != ChunkState::ready) break;
+    deps_.cache->pin(found.chunk);
+    ++totals_.pins_open;
+    deps_.view.begin_use(found.chunk);
+    drop_hold(m.request, found.chunk);
+    answer.chunk_ids.push_back(found.chunk);
+  }
+  self_->send(sender(), std::move(answer));
+}
+
+void PrimaryTierState::unpin(const Unpin& m) {
+  for (const auto chunk : m.chunk_ids) {
+    deps_.view.end_use(chunk);
+    if (m.epoch != epoch_) {
+      deps_.cache->release_quarantined(chunk);
+      continue;
+    }
+    deps_.cache->unpin(chunk);
+    --totals_.pins_open;
+  }
+}
+
+void PrimaryTierState::touch(const TouchKeys& m) {
+  if (m.key_idx.empty()) {
+    deps_.cache->touch(*m.keys);
+    return;
+  }
+  KeyList keys;
+  keys.reserve(m.key_idx.size());
+  for (const auto i : m.key_idx) keys.push_back((*m.keys)[i]);
+  deps_.cache->touch(keys);
+}
+
+// -- requests, reset, events ------------------------------------------------------------------------------
+
+void PrimaryTierState::end_request(const EndRequest& m) {
+  if (const auto it = holds_.find(m.request); it != holds_.end()) {
+    const auto held = std::move(it->second);
+    holds_.erase(it);
+    // In slot order, so that eviction order never depends on a hash container's.
+    std::map<ChunkId, Hold> in_order(held.begin(), held.end());
+    for (const auto& [chunk, hold] : in_order) {
+      if (deps_.cache->generation(chunk) != hold.generation) continue;
+      deps_.cache->release_hold(chunk);
+      --totals_.holds_open;
+      if (hold.unread) unread_hold_ended(chunk);
+    }
+  }
+  if (waits_.erase(m.request) == 0) return;
+  for (auto& [key, flight] : flights_)
+    std::erase_if(flight.waiters, [&](const Waiter& w) {
+      if (w.request != m.request) return false;
+      --totals_.waiters;
+      return true;
+    });
+}
+
+void PrimaryTierState::reset(const ResetPrimary& m) {
+  for (const auto chunk : m.busy_chunks) deps_.view.begin_use(chunk);
+  deps_.cache->reset();
+  epoch_ = m.epoch;
+  flights_.clear();
+  holds_.clear();
+  waits_.clear();
+  unread_holders_.clear();
+  unread_expiries_.clear();
+  outcome_pins_.clear();
+  promotions_reserved_ = 0;
+  totals_.waiters = 0;
+  totals_.holds_open = 0;
+  totals_.pins_open = 0;
+  totals_.pins_abandoned = 0;
+  self_->send(sender(), PrimaryReset{m.op});
+}
+
+void PrimaryTierState::take_events(const TakeEvents& m) {
+  self_->send(sender(), EventsTaken{m.op, 0, deps_.cache->take_events()});
+}
+
+void PrimaryTierState::fence(const Fence& m) {
+  if (m.publish) publish_totals();
+  self_->send(caf::actor_cast<SchedulerStepActor>(m.step), FenceReached{m.op});
+}
+
+void PrimaryTierState::stop(const StopActor& m) {
+  publish_totals();
+  m.reply.deliver(Ok{});
+  self_->quit();
+}
+
+void PrimaryTierState::tick(const Tick&) {
+  expire_unread(self_->clock().now());
+  publish_totals();
+  self_->delayed_send(self_, deps_.env->tick, Tick{});
+}
+
+void PrimaryTierState::publish_totals() {
+  const auto c = deps_.cache->counters();
+  totals_.num_chunks = c.num_chunks;
+  totals_.resident = c.resident;
+  totals_.free = c.free;
+  totals_.evictable = c.evictable;
+  totals_.write_pending = c.write_pending;
+  totals_.pinned = c.pinned;
+  totals_.held = c.held;
+  totals_.quarantined = c.quarantined;
+  totals_.claims = flights_.size();
+  totals_.evictions = c.evictions;
+  totals_.holds_refused = c.holds_refused;
+  totals_.events_dropped = c.events_dropped;
+  totals_.reused_in_use = c.reused_in_use;
+  totals_.promoted_evicted_unread = c.promotions_evicted_unread;
+  totals_.allocation_size = to_histogram(c.allocation_sizes);
+  self_->send(deps_.metrics, PublishTotals{totals_});
+}
+
+PrimaryTierActor::behavior_type primary_tier_actor(
+    PrimaryTierActor::stateful_pointer<PrimaryTierState> self, PrimaryTierDeps deps) {
+  return self->state.make_behavior(std::move(deps));
+}
+
+}  // namespace kv_offload

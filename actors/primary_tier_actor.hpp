@@ -1,0 +1,123 @@
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/messages/protocol/actor_interfaces.hpp"
+#include "kv_offload/tiers/primary/primary_cache.hpp"
+#include "kv_offload/tiers/primary_view.hpp"
+
+#include <absl/container/flat_hash_map.h>
+
+namespace kv_offload {
+
+struct PrimaryTierDeps {
+  SharedEnvironment env;
+  std::shared_ptr<PrimaryCache> cache;  ///< handed over: nobody else may touch it
+  PrimaryView view;
+  EngineMetricsActor metrics;
+  ChunkId unread_chunks_max = 0;  ///< promotions reserved or landed and not yet read
+  Duration unread_ttl{};          ///< hold of an unread promotion
+  bool pin_unread = true;
+};
+
+/// Owns entries and slots of the keys whose home it is, who waits for a key (single flight), what is
+/// held for which request, and the events. Cooperative, or detached and pinned with several domains.
+///
+/// A key that is absent may have a *flight*: somebody claimed it for loading, or its slot is being
+/// written. Whoever asks for a key with a flight joins it; nobody loads a key twice.
+class PrimaryTierState {
+ public:
+  static inline const char* name = "kv_offload.primary_tier";
+  explicit PrimaryTierState(PrimaryTierActor::pointer self) : self_(self) {}
+  PrimaryTierActor::behavior_type make_behavior(PrimaryTierDeps deps);
+
+  ActorTotals& actor_totals() { return totals_.actor; }
+  [[nodiscard]] const ActorEnvironment& environment() const { return *deps_.env; }
+
+ private:
+  struct Waiter {
+    SchedulerStepActor step;
+    OpId op = 0;
+    std::uint32_t key_idx = 0;
+    RequestHandle request;
+    bool hold = false;
+  };
+  struct Flight {
+    std::vector<Waiter> waiters;
+  };
+  struct Hold {
+    std::uint32_t generation = 0;
+    bool unread = false;  ///< of a promotion that landed for this request and was not read yet
+  };
+  struct UnreadExpiry {
+    MonotonicTime at;
+    RequestHandle request;
+    ChunkId chunk = 0;
+    std::uint32_t generation = 0;
+  };
+  using RequestHolds = absl::flat_hash_map<ChunkId, Hold>;
+  using Resolutions = std::map<caf::strong_actor_ptr, KeysResolved>;
+
+  // one per message
+  void probe(const PrimaryProbe& m);
+  void claim(const PrimaryClaim& m);
+  void grant(const PrimaryGrant& m);
+  void release_holds(const ReleaseHolds& m);
+  void reserve_store(const ReserveStore& m);
+  void publish_store(const PublishStore& m);
+  void pin_cascades(const PinCascades& m);
+  void pin_leading(const PinLeading& m);
+  void unpin(const Unpin& m);
+  void touch(const TouchKeys& m);
+  void end_request(const EndRequest& m);
+  void reset(const ResetPrimary& m);
+  void take_events(const TakeEvents& m);
+  void transfers_ended(const TransfersEnded& m);
+  void fence(const Fence& m);
+  void stop(const StopActor& m);
+  void tick(const Tick& m);
+
+  // holds
+  bool hold_for(RequestHandle request, ChunkId chunk, bool unread);
+  bool drop_hold(RequestHandle request, ChunkId chunk);
+  void unread_hold_ended(ChunkId chunk);
+  void expire_unread(MonotonicTime now);
+
+  // flights
+  void join(const OffloadKey& key, Waiter waiter);
+  void resolve_flight(const OffloadKey& key, ChunkId landed, bool promotion, ResolveFailure failure,
+                      TierIndex tier, Resolutions& out);
+  void tell(Resolutions& resolutions);
+
+  // ends of jobs
+  void promotion_outcome(const TransferEnd& end, Resolutions& resolutions);
+  void promotion_quiesced(const TransferEnd& end);
+  void cascade_quiesced(const TransferEnd& end);
+  void stale_end(const TransferEnd& end);
+
+  [[nodiscard]] SchedulerStepActor sender() const;
+  void publish_totals();
+
+  PrimaryTierActor::pointer self_;
+  PrimaryTierDeps deps_;
+  PrimaryTotals totals_;
+  Epoch epoch_ = 0;
+  absl::flat_hash_map<OffloadKey, Flight> flights_;               // bounded by keys of open calls
+  absl::flat_hash_map<RequestHandle, RequestHolds> holds_;        // bounded by the hold shares
+  absl::flat_hash_map<RequestHandle, std::uint32_t> waits_;       // waiters per request
+  absl::flat_hash_map<ChunkId, std::uint32_t> unread_holders_;    // landed promotions held unread
+  std::deque<UnreadExpiry> unread_expiries_;                      // in order of time: one constant ttl
+  absl::flat_hash_map<ChunkId, std::uint32_t> outcome_pins_;      // published before Quiesced
+  std::uint64_t promotions_reserved_ = 0;                         // slots being filled by promotions
+  std::vector<PrimaryCache::Found> found_;                        // scratch of one probe
+};
+
+PrimaryTierActor::behavior_type primary_tier_actor(
+    PrimaryTierActor::stateful_pointer<PrimaryTierState> self, PrimaryTierDeps deps);
+
+}  // namespace kv_offload

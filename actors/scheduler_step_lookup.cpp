@@ -1,0 +1,361 @@
+#include "kv_offload/actors/scheduler_step_actor.hpp"
+#include "kv_offload/messages/broken_promise.hpp"
+
+#include <caf/all.hpp>
+
+// The lookup flow of the scheduler_step actor, in the order in which a call meets it:
+//
+//   lookup ─PrimaryProbe→ lookup_probed ─┬─ ask_tier ─TierProbe→ lookup_tier_probed ─┐ (window by window)
+//                                        └───────────────── advance_lookup ◄─────────┘
+//   advance_lookup ─ claim_tier_hits ─PrimaryClaim→ lookup_claimed ─AdmitPromotions→ lookup_admitted
+//     ─PrimaryGrant→ lookup_granted ─TrackJobs→ … ─KeysResolved→ lookup_resolved ─ advance_lookup ─ settle_lookup
+namespace kv_offload {
+
+void SchedulerStepState::lookup(const LookupCall& m) {
+  if (refuses_work(m.reply)) return;
+  auto* request = live_request(m.request, m.reply);
+  if (request == nullptr) return;
+  if (m.keys->empty()) return m.reply.deliver(LookupAnswer{});
+  if (promise_broken(8) && open_jobs_ > 0) return delayed_lookups_.push_back(m);
+  const auto id = next_op_++;
+  auto& op = lookups_
+                 .emplace(id, LookupOp(id, request->context, m.keys, m.options, deps_.tiers.size(), m.reply))
+                 .first->second;
+  op.deadline = self_->clock().now() + deps_.deadlines.lookup;
+  ++request->open_ops;
+  const bool no_tier = first_allowed_tier(op, 0) == deps_.tiers.size();
+  self_->send(deps_.primary, PrimaryProbe{id, m.request, m.keys, m.options.hold, op.waits_for_landing(),
+                                          op.prefix() && no_tier});
+}
+
+void SchedulerStepState::lookup_probed(const PrimaryProbed& m) {
+  const auto it = lookups_.find(m.op);
+  if (it == lookups_.end()) return;
+  auto& op = it->second;
+  op.unheld = m.unheld;
+  op.primary_s = m.states.empty() ? 0 : to_seconds(m.handler_time) / static_cast<double>(m.states.size());
+  for (std::uint32_t i = 0; i < op.size(); ++i) {
+    if (i >= m.states.size()) {
+      op.state[i] = LookupOp::Key::miss;  // behind the first miss: never reached
+    } else if (m.states[i] == LookupResult::hit) {
+      op.state[i] = LookupOp::Key::hit;
+      op.set_verdict(i, 0, LookupOp::kHit);
+    } else if (m.states[i] == LookupResult::hit_pending) {
+      op.state[i] = LookupOp::Key::pending;
+    } else {
+      op.set_verdict(i, 0, LookupOp::kMiss);
+      next_tier_or_miss(op, i, 0);
+    }
+  }
+  advance_lookup(op);
+}
+
+void SchedulerStepState::advance_lookup(LookupOp& op) {
+  if (op.answered) return settle_lookup(op);
+  if (auto window = op.next_window(); !window.empty()) return ask_tier(op, std::move(window));
+  if (auto hits = op.tier_hits(); !hits.empty()) return claim_tier_hits(op, std::move(hits));
+  if (op.waits_for_landing() && op.in_flight() > 0) {
+    op.phase = LookupOp::Phase::waiting;
+    return;
+  }
+  settle_lookup(op);
+}
+
+// -- tiers ------------------------------------------------------------------------------------------------
+
+std::size_t SchedulerStepState::first_allowed_tier(const LookupOp& op, std::size_t from) const {
+  for (auto t = from; t < deps_.tiers.size(); ++t)
+    if (tier_alive_[t] && op.request->request.load_tiers.allows(deps_.traits[t])) return t;
+  return deps_.tiers.size();
+}
+
+void SchedulerStepState::next_tier_or_miss(LookupOp& op, std::uint32_t key_idx, std::size_t from_tier) {
+  const auto next = first_allowed_tier(op, from_tier);
+  if (next < deps_.tiers.size()) {
+    op.state[key_idx] = LookupOp::Key::unknown;
+    op.next_tier[key_idx] = static_cast<TierIndex>(next);
+  } else {
+    op.state[key_idx] = op.retry_seen[key_idx] ? LookupOp::Key::retry : LookupOp::Key::miss;
+  }
+}
+
+void SchedulerStepState::ask_tier(LookupOp& op, KeyIdxList window) {
+  op.phase = LookupOp::Phase::probing;
+  op.probe_tier = op.next_tier[window.front()];
+  op.probe_deadline = self_->clock().now() + deps_.deadlines.probe;
+  op.window = std::min(op.window * 4, LookupOp::kLastWindow);
+  op.probe_idx = std::move(window);
+  self_->send(deps_.tiers[op.probe_tier], TierProbe{op.op, ++op.round, op.keys, op.probe_idx});
+}
+
+void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
+  const auto it = lookups_.find(m.op);
+  if (it == lookups_.end()) return;
+  auto& op = it->second;
+  if (op.phase != LookupOp::Phase::probing || op.round != m.round) return;  // late: already given up
+  const auto n = static_cast<double>(std::max<std::size_t>(m.verdicts.size(), 1));
+  op.tier_times[m.tier] = {to_seconds(m.handler_time) / n, to_seconds(m.probe_time)};
+  for (std::size_t k = 0; k < op.probe_idx.size(); ++k) {
+    const auto i = op.probe_idx[k];
+    const auto verdict = k < m.verdicts.size() ? m.verdicts[k] : TierVerdict::retry;
+    const auto gave_up = [&](GiveUpReason why) {
+      op.set_verdict(i, m.tier + 1U, static_cast<std::uint8_t>(LookupOp::kGaveUp + static_cast<int>(why)));
+    };
+    if (verdict == TierVerdict::hit) {
+      op.state[i] = LookupOp::Key::tier_hit;
+      op.found_in[i] = static_cast<std::uint8_t>(m.tier + 1);
+      op.set_verdict(i, m.tier + 1U, LookupOp::kHit);
+      continue;
+    }
+    if (verdict == TierVerdict::miss) op.set_verdict(i, m.tier + 1U, LookupOp::kMiss);
+    if (verdict == TierVerdict::probes_full) gave_up(GiveUpReason::probes_full);
+    if (verdict == TierVerdict::tier_down) gave_up(GiveUpReason::tier_down);
+    if (verdict == TierVerdict::retry) {
+      gave_up(GiveUpReason::error);
+      op.retry_seen[i] = true;
+    }
+    next_tier_or_miss(op, i, m.tier + 1U);
+  }
+  advance_lookup(op);
+}
+
+void SchedulerStepState::give_up_probe(LookupOp& op, GiveUpReason reason) {
+  for (const auto i : op.probe_idx) {
+    if (op.state[i] != LookupOp::Key::unknown) continue;
+    op.set_verdict(i, op.probe_tier + 1U,
+                   static_cast<std::uint8_t>(LookupOp::kGaveUp + static_cast<int>(reason)));
+    next_tier_or_miss(op, i, op.probe_tier + 1U);
+  }
+  ++op.round;
+  advance_lookup(op);
+}
+
+// -- claim, admission, grant --------------------------------------------------------------------------------
+
+void SchedulerStepState::claim_tier_hits(LookupOp& op, KeyIdxList hits) {
+  if (!jobs_fit(deps_.tiers.size())) {
+    for (const auto i : hits) {
+      auto& offer = totals_.offers[op.found_in[i] - 1U];
+      offer.promotions_offered.add(1, deps_.chunk_bytes);
+      offer.promotions_dropped[static_cast<std::size_t>(DropReason::jobs_full)].add(1, deps_.chunk_bytes);
+      op.state[i] = LookupOp::Key::no_space;
+      ++op.truncated;
+    }
+    return advance_lookup(op);
+  }
+  op.phase = LookupOp::Phase::claiming;
+  op.claimed = std::move(hits);
+  self_->send(deps_.primary, PrimaryClaim{op.op, op.request->handle, op.keys, op.claimed, op.options.hold,
+                                          op.waits_for_landing()});
+}
+
+void SchedulerStepState::lookup_claimed(const PrimaryClaimed& m) {
+  const auto it = lookups_.find(m.op);
+  if (it == lookups_.end()) return;
+  auto& op = it->second;
+  KeyIdxList asked = std::exchange(op.claimed, {});
+  for (std::size_t n = 0; n < asked.size(); ++n) {
+    if (m.states[n] == ClaimState::claimed) op.claimed.push_back(asked[n]);
+    else op.state[asked[n]] = m.states[n] == ClaimState::present ? LookupOp::Key::landed : LookupOp::Key::pending;
+  }
+  if (op.claimed.empty()) return advance_lookup(op);
+  op.phase = LookupOp::Phase::admitting;
+  AdmitPromotions ask{op.op, op.request, op.keys, op.claimed, {}, deps_.chunk_bytes};
+  for (const auto i : op.claimed) ask.tiers.push_back(static_cast<TierIndex>(op.found_in[i] - 1));
+  self_->send(deps_.admission, std::move(ask));
+}
+
+void SchedulerStepState::lookup_admitted(const PromotionsDecided& m) {
+  const auto it = lookups_.find(m.op);
+  if (it == lookups_.end()) return;
+  auto& op = it->second;
+  auto* request = find_request(op.request->handle);
+  op.tickets = m.tickets;
+  const auto admitted = std::min(op.tickets.size(), op.claimed.size());
+  for (std::size_t n = 0; n < op.claimed.size(); ++n) {
+    const auto i = op.claimed[n];
+    auto& offer = totals_.offers[op.found_in[i] - 1U];
+    if (n < admitted) {
+      offer.promotions_offered.add(1, deps_.chunk_bytes);
+      continue;
+    }
+    op.state[i] = LookupOp::Key::refused;
+    if (op.prefix() && n > admitted) continue;  // behind the refused one nothing was asked
+    offer.promotions_offered.add(1, deps_.chunk_bytes);
+    offer.promotions_refused[static_cast<std::size_t>(m.refused)].add(1, deps_.chunk_bytes);
+    ++op.num_refused;
+    if (request != nullptr && request->refused_once.insert((*op.keys)[i].hash()).second)
+      ++offer.promotions_refused_once;
+  }
+  op.phase = LookupOp::Phase::granting;
+  const auto cut = op.claimed.begin() + static_cast<std::ptrdiff_t>(admitted);
+  PrimaryGrant grant{op.op, op.request->handle, op.keys, KeyIdxList(op.claimed.begin(), cut),
+                     KeyIdxList(cut, op.claimed.end()), op.options.hold, op.waits_for_landing()};
+  op.claimed.erase(cut, op.claimed.end());
+  self_->send(deps_.primary, std::move(grant));
+}
+
+void SchedulerStepState::lookup_granted(const PrimaryGranted& m) {
+  const auto it = lookups_.find(m.op);
+  if (it == lookups_.end()) return;
+  submit_promotions(it->second, m);
+  advance_lookup(it->second);
+}
+
+void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m) {
+  const auto now = self_->clock().now();
+  std::map<TierIndex, TransferJob> jobs;
+  std::map<AdmissionTicket, std::uint32_t> withdrawn;
+  bool short_of_space = false;
+  for (std::size_t n = 0; n < op.claimed.size(); ++n) {
+    const auto i = op.claimed[n];
+    const auto tier = static_cast<TierIndex>(op.found_in[i] - 1);
+    auto& dropped = totals_.offers[tier].promotions_dropped;
+    if (m.states[n] == GrantState::granted) {
+      op.state[i] = LookupOp::Key::loading;
+      auto& job = jobs[tier];
+      job.ticket = op.tickets[n];
+      job.keys.push_back((*op.keys)[i]);
+      job.chunk_ids.push_back(m.chunk_ids[n]);
+      job.generations.push_back(m.generations[n]);
+      ++op.promoted;
+      continue;
+    }
+    ++withdrawn[op.tickets[n]];
+    const bool no_space = m.states[n] == GrantState::no_space;
+    dropped[static_cast<std::size_t>(no_space ? DropReason::no_space : DropReason::joined)].add(
+        1, deps_.chunk_bytes);
+    op.state[i] = no_space                             ? LookupOp::Key::no_space
+                  : m.states[n] == GrantState::present ? LookupOp::Key::landed
+                                                       : LookupOp::Key::pending;
+    op.truncated += no_space ? 1U : 0U;
+    short_of_space = short_of_space || no_space;
+  }
+  totals_.promotion_allocation_failures += short_of_space ? 1U : 0U;
+  if (!withdrawn.empty()) {
+    Withdraw back;
+    for (const auto& [ticket, chunks] : withdrawn) back.entries.push_back({ticket, chunks});
+    self_->send(deps_.admission, std::move(back));
+  }
+  if (jobs.empty()) return;
+  TrackJobs track;
+  for (auto& [tier, job] : jobs) {
+    job.job_id = next_job();
+    job.is_promotion = true;
+    job.tier = tier;
+    job.epoch = epoch_;
+    job.chunk_bytes = deps_.chunk_bytes;
+    job.submit_time = now;
+    job.deadline = now + deps_.deadlines.load;
+    job.request = op.request;
+    ++open_jobs_;
+    track.jobs.push_back(std::move(job));
+  }
+  self_->send(deps_.tracker, std::move(track));
+}
+
+// -- landing and the end --------------------------------------------------------------------------------------
+
+void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
+  std::vector<OpId> waiting;
+  for (const auto& e : m.entries) {
+    const auto it = lookups_.find(e.op);
+    if (it == lookups_.end()) continue;
+    auto& op = it->second;
+    auto& state = op.state[e.key_idx];
+    if (!LookupOp::on_its_way(state)) continue;
+    const bool joined_first = op.verdict(e.key_idx, 0) == LookupOp::kNotAsked;
+    if (e.failure == ResolveFailure::none) {
+      state = LookupOp::Key::landed;
+      if (joined_first) op.set_verdict(e.key_idx, 0, LookupOp::kHit);
+    } else {
+      if (joined_first) op.set_verdict(e.key_idx, 0, LookupOp::kMiss);
+      op.found_in[e.key_idx] = 0;
+      if (e.failure == ResolveFailure::tier_failed) next_tier_or_miss(op, e.key_idx, e.tier + 1U);
+      else if (e.failure == ResolveFailure::store_failed && joined_first) next_tier_or_miss(op, e.key_idx, 0);
+      else if (e.failure == ResolveFailure::refused) state = LookupOp::Key::refused;
+      else if (e.failure == ResolveFailure::no_space) state = LookupOp::Key::no_space;
+      else state = LookupOp::Key::miss;
+    }
+    if (op.phase == LookupOp::Phase::waiting && (waiting.empty() || waiting.back() != e.op))
+      waiting.push_back(e.op);
+  }
+  for (const auto id : waiting)
+    if (const auto it = lookups_.find(id); it != lookups_.end() && it->second.phase == LookupOp::Phase::waiting)
+      advance_lookup(it->second);
+}
+
+void SchedulerStepState::give_up_lookup(LookupOp& op, GiveUpReason reason) {
+  const auto mark = static_cast<std::uint8_t>(LookupOp::kGaveUp + static_cast<int>(reason));
+  if (op.phase == LookupOp::Phase::probing)
+    for (const auto i : op.probe_idx)
+      if (op.state[i] == LookupOp::Key::unknown) op.set_verdict(i, op.probe_tier + 1U, mark);
+  for (std::uint32_t i = 0; i < op.size(); ++i) {
+    if (LookupOp::resolved_hit(op.state[i]) || LookupOp::ends_prefix(op.state[i])) continue;
+    if (op.verdict(i, 0) == LookupOp::kNotAsked) op.set_verdict(i, 0, mark);
+    op.state[i] = LookupOp::Key::gave_up;
+  }
+  settle_lookup(op);
+}
+
+void SchedulerStepState::end_waits_of(RequestHandle request, OffloadErrc code, const std::string& why) {
+  const auto reason = code == OffloadErrc::resetting ? GiveUpReason::reset : GiveUpReason::aborted;
+  std::vector<OpId> interrupted;
+  for (auto& [id, op] : lookups_) {
+    if (op.request->handle != request || op.answered) continue;
+    op.reply.fail(code, why);
+    op.answered = true;
+    if (op.phase == LookupOp::Phase::probing || op.phase == LookupOp::Phase::waiting) interrupted.push_back(id);
+  }
+  for (const auto id : interrupted) give_up_lookup(lookups_.at(id), reason);
+}
+
+void SchedulerStepState::settle_lookup(LookupOp& op) {
+  auto* request = find_request(op.request->handle);
+  count_lookup(op, request);
+  auto answer = op.answer();
+  KeyIdxList beyond;
+  for (std::uint32_t i = op.answered ? 0 : answer.leading_hits; i < op.size(); ++i)
+    if (LookupOp::resolved_hit(op.state[i]) && (op.answered || op.prefix())) beyond.push_back(i);
+  if (!beyond.empty()) self_->send(deps_.primary, ReleaseHolds{op.request->handle, op.keys, std::move(beyond)});
+  const auto handle = op.request->handle;
+  if (op.answered) self_->send(deps_.primary, EndRequest{handle});
+  if (request != nullptr) {
+    request->summary.looked_up_chunks += op.reach();
+    request->summary.hit_chunks += answer.leading_hits;
+    request->summary.promoted_chunks += answer.promoted;
+    request->summary.promoted_bytes += answer.promoted * deps_.chunk_bytes;
+    --request->open_ops;
+  }
+  op.reply.deliver(std::move(answer));
+  lookups_.erase(op.op);
+  maybe_forget(handle);
+}
+
+/// Metrics cover exactly the keys that a scan key by key would have reached; the query metrics count a
+/// (request, tier, key) once, and only before the request is allocated.
+void SchedulerStepState::count_lookup(const LookupOp& op, Request* request) {
+  const auto reach = op.reach();
+  for (std::size_t i = 0; i < reach; ++i) {
+    for (std::size_t t = 0; t <= op.num_tiers; ++t) {
+      auto verdict = op.verdict(i, t);
+      if (t == 0 && verdict == LookupOp::kNotAsked && LookupOp::on_its_way(op.state[i])) verdict = LookupOp::kHit;
+      if (verdict == LookupOp::kNotAsked) continue;
+      auto& l = totals_.lookups[t];
+      ++l.looked_up;
+      if (verdict >= LookupOp::kGaveUp) {
+        ++l.gave_up[static_cast<std::size_t>(verdict - LookupOp::kGaveUp)];
+        continue;
+      }
+      ++(verdict == LookupOp::kHit ? l.hit : l.miss);
+      if (request == nullptr || request->allocated) continue;
+      if (!request->counted.insert((*op.keys)[i].hash() + 0x9e3779b97f4a7c15ULL * t).second) continue;
+      ++l.chunk_queries;
+      l.chunk_hits += verdict == LookupOp::kHit ? 1U : 0U;
+      l.sync_delay.observe(t == 0 ? op.primary_s : op.tier_times[t - 1].sync_s);
+      if (t > 0) l.async_delay.observe(op.tier_times[t - 1].async_s);
+    }
+  }
+}
+
+}  // namespace kv_offload

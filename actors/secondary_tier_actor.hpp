@@ -1,0 +1,73 @@
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/actors/lane_sink.hpp"
+#include "kv_offload/messages/protocol/actor_interfaces.hpp"
+#include "kv_offload/tiers/secondary_tier.hpp"
+
+namespace kv_offload {
+
+struct SecondaryTierDeps {
+  SharedEnvironment env;
+  TierIndex tier_idx = 0;
+  std::shared_ptr<SecondaryTier> tier;  ///< started; used from this actor only until it stops
+  std::shared_ptr<LaneSink> sink;
+  JobTrackerActor tracker;
+  EngineMetricsActor metrics;
+  std::uint32_t probes_max = 0;  ///< keys waiting for a verdict
+  Duration probe_ttl{};          ///< a probe unanswered for so long is forgotten
+};
+
+/// Stands for one secondary tier: hands probes and jobs to its lanes, and what the lanes say to whoever
+/// asked. Never blocks; the I/O is the lanes'.
+class SecondaryTierState {
+ public:
+  static inline const char* name = "kv_offload.secondary_tier";
+  explicit SecondaryTierState(SecondaryTierActor::pointer self) : self_(self) {}
+  SecondaryTierActor::behavior_type make_behavior(SecondaryTierDeps deps);
+
+  ActorTotals& actor_totals() { return totals_.actor; }
+  [[nodiscard]] const ActorEnvironment& environment() const { return *deps_.env; }
+
+ private:
+  struct OpenProbe {
+    caf::strong_actor_ptr step;
+    OpId op = 0;
+    std::uint32_t round = 0;
+    std::uint32_t num_keys = 0;
+    MonotonicTime started;
+    Duration handler_time{};
+  };
+
+  void probe(const TierProbe& m);
+  void take_events(const TakeEvents& m);
+  void change_revision(const ChangeRevision& m);
+  void fence(const Fence& m);
+  void submit(const SubmitJobs& m);
+  void cancel(const CancelJob& m);
+  void cancel_queued(const CancelQueued& m);
+  void lane_report(const LaneReport& m);
+  void lane_probed(const LaneProbed& m);
+  void lane_died(const LaneDied& m);
+  void stop(const StopActor& m);
+  void tick(const Tick& m);
+
+  void answer(const OpenProbe& probe, std::vector<TierVerdict> verdicts);
+  void answer_all(const OpenProbe& probe, TierVerdict verdict);
+  void publish_totals();
+
+  SecondaryTierActor::pointer self_;
+  SecondaryTierDeps deps_;
+  TierActorTotals totals_;
+  std::map<ProbeId, OpenProbe> probes_;  // bounded by probes_max keys
+  std::uint64_t keys_probing_ = 0;
+  ProbeId next_probe_ = 0;
+};
+
+SecondaryTierActor::behavior_type secondary_tier_actor(
+    SecondaryTierActor::stateful_pointer<SecondaryTierState> self, SecondaryTierDeps deps);
+
+}  // namespace kv_offload

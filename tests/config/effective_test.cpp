@@ -1,0 +1,101 @@
+#include "kv_offload/tests/config/config_lines.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <map>
+#include <string>
+
+using namespace kv_offload;
+
+namespace {
+
+std::map<std::string, EngineConfig::Effective> by_key(const EngineConfig& config) {
+  std::map<std::string, EngineConfig::Effective> rows;
+  for (auto& row : config.effective()) rows[row.key] = row;
+  return rows;
+}
+std::string text(const EngineConfig::Effective& row) {
+  return row.value + "|" + row.unit + "|" + row.origin;
+}
+
+}  // namespace
+
+TEST_CASE("every effective value has a unit and an origin", "[config]") {
+  const EngineConfig config = good_config(R"({"chunk_bytes": "5000", "cpu_bytes_to_use": "8 MiB",
+      "primary": {"hold_share": 0.2}, "jobs_max": 4096, "deadlines": {"load_ms": 500},
+      "secondary_tiers": [{"type": "fs", "root_dir": "/x", "pin_share": 0.1,
+                           "durability": "data"},
+                          {"type": "fs", "root_dir": "/y"}],
+      "admission_policy": {"type": "cascade_backpressure", "low_water_s": 0.25},
+      "metrics": {"port": 0}})");
+  auto rows = by_key(config);
+  CHECK(text(rows["chunk_bytes"]) == "5000|bytes|config");
+  CHECK(text(rows["row_bytes"]) == "8192|bytes|derived: chunk_bytes rounded up to 4096");
+  CHECK(text(rows["cpu_bytes_to_use"]) == "8388608|bytes|config");
+  CHECK(text(rows["num_chunks"]) == "1024|chunks|derived: cpu_bytes_to_use / row_bytes");
+  CHECK(text(rows["eviction_policy"]) == "lru||default");
+  CHECK(text(rows["primary.headroom_share"]) == "0.1|of chunks|default");
+  CHECK(text(rows["primary.headroom_chunks"]) == "102|chunks|derived: 0.1 x 1024 chunks");
+  CHECK(text(rows["primary.hold_share"]) == "0.2|of chunks|config");
+  CHECK(text(rows["primary.hold_chunks"]) == "204|chunks|derived: 0.2 x 1024 chunks");
+  CHECK(text(rows["primary.max_pinned_chunks"]) == "256|chunks|derived: 0.25 x 1024 chunks");
+  CHECK(text(rows["primary.pin_unread"]) == "until_read||default");
+  CHECK(text(rows["secondary_tiers[0].type"]) == "fs||config");
+  CHECK(text(rows["secondary_tiers[0].root_dir"]) == "/x||config");
+  CHECK(text(rows["secondary_tiers[0].pin_share"]) == "0.1|of chunks|config");
+  CHECK(text(rows["secondary_tiers[0].pin_chunks"]) == "102|chunks|derived: 0.1 x 1024 chunks");
+  CHECK(text(rows["secondary_tiers[1].pin_share"]) == "0.2|of chunks|derived: 0.4 / 2 tiers");
+  CHECK(text(rows["secondary_tiers[1].pin_chunks"]) == "204|chunks|derived: 0.2 x 1024 chunks");
+  CHECK(text(rows["secondary_tiers[0].durability"]) == "data||config");
+  CHECK(text(rows["secondary_tiers[1].durability"]) == "none||default");
+  CHECK(text(rows["secondary_tiers[1].queue_depth"]) == "128|requests|default");
+  CHECK(text(rows["admission_policy.low_water_s"]) == "0.25||config");
+  CHECK(rows["admission_policy.effective[0]"].origin == "derived: with defaults filled in");
+  CHECK(rows["admission_policy.effective[0]"].value.find("low water 0.25 s") != std::string::npos);
+  CHECK(text(rows["jobs_max"]) == "4096|jobs|config");  // said so, though it is the default
+  CHECK(text(rows["probes_max"]) == "65536|keys|default");
+  CHECK(text(rows["deadlines.load_ms"]) == "500|ms|config");
+  CHECK(text(rows["deadlines.store_ms"]) == "30000|ms|default");
+  CHECK(text(rows["metrics.port"]) == "any free||config");
+  CHECK(text(rows["io"]) == "auto||default");
+  for (const auto& [key, row] : rows) {
+    INFO(key);
+    CHECK_FALSE(row.value.empty());
+    CHECK_FALSE(row.origin.empty());
+  }
+}
+
+TEST_CASE("values set in code or derived say so", "[config]") {
+  EngineConfig config;
+  config.chunk_bytes = 4096;
+  config.cpu_bytes_to_use = 1 << 20;
+  config.secondary_tiers.resize(1);
+  config.secondary_tiers[0].type = "fs";
+  CHECK(by_key(config)["chunk_bytes"].origin == "program");
+  CHECK(by_key(config)["secondary_tiers[0].type"].origin == "program");
+  CHECK(by_key(config)["jobs_max"].origin == "default");
+  CHECK(text(by_key(config)["admission_policy"]) == "always_admit||default");
+  config.origins["chunk_bytes"] = "command line";
+  CHECK(by_key(config)["chunk_bytes"].origin == "command line");
+  const auto derived = by_key(good_config(
+      R"({"cpu_bytes_to_use": "1 MiB", "worker_kv_bytes_per_block": 4096, "world_size": 2})"));
+  CHECK(derived.at("chunk_bytes").origin == "derived: 4096 B/block x 2 workers x 1 blocks");
+}
+
+TEST_CASE("secrets are shown as set, never by value", "[config]") {
+  const EngineConfig config = good_config(document(R"("identity": {"tenant": "hunter2"},
+    "secondary_tiers": [{"type": "fs", "root_dir": "/x", "password": "hunter2", "token": "hunter2",
+      "store_config": {"access_key": "hunter2", "secret_key": "hunter2",
+                       "session_token": "hunter2", "bucket": "b"}}])"));
+  std::string all;
+  for (const auto& row : config.effective())
+    all += row.key + " " + row.value + " " + row.unit + " " + row.origin + "\n";
+  for (const auto& line : config.warnings()) all += line + "\n";
+  CHECK(all.find("hunter2") == std::string::npos);
+  auto rows = by_key(config);
+  for (const char* key : {"store_config.access_key", "store_config.secret_key",
+                          "store_config.session_token", "password", "token"})
+    CHECK(rows["secondary_tiers[0]." + std::string(key)].value == "(set)");
+  CHECK(rows["secondary_tiers[0].store_config.bucket"].value == "b");
+  CHECK(rows["identity.tenant"].value == "(set)");
+}

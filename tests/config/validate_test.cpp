@@ -1,0 +1,149 @@
+#include "kv_offload/tests/config/config_lines.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <limits>
+#include <string>
+#include <utility>
+
+using namespace kv_offload;
+
+namespace {
+
+/// The error line of a configuration built in code: a good one after `change`.
+template <class F>
+std::string line_after(F change) {
+  EngineConfig config;
+  config.chunk_bytes = 4096;
+  config.cpu_bytes_to_use = 1 << 20;
+  change(config);
+  const auto error = config.validate();
+  return error ? error->detail : "valid";
+}
+
+}  // namespace
+
+TEST_CASE("shares of the primary tier that exceed 1 together are named with their sum",
+          "[config]") {
+  CHECK(line_about(document(R"("secondary_tiers": [{"type": "fs", "root_dir": "/x"}])")) ==
+        "valid");
+  CHECK(line_about(document(
+            R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "pin_share": 0.5}])")) ==
+        "shares of the primary tier: primary.headroom_share 0.1 + primary.hold_share 0.25 + "
+        "primary.max_pinned_share 0.25 + secondary_tiers[0].pin_share 0.5 = 1.1 is not allowed; "
+        "expected a sum of at most 1");
+  CHECK(line_about(document(R"("primary": {"hold_share": 0.7})")) ==
+        "shares of the primary tier: primary.headroom_share 0.1 + primary.hold_share 0.7 + "
+        "primary.max_pinned_share 0.25 = 1.05 is not allowed; expected a sum of at most 1");
+  // Three times 0.1 and 0.7 is more than 1 as doubles, by less than 1e-9.
+  CHECK(line_about(document(R"("primary": {"headroom_share": 0.1, "hold_share": 0.1,
+      "max_pinned_share": 0.1}, "secondary_tiers": [{"type": "fs", "root_dir": "/x",
+      "pin_share": 0.7}])")) == "valid");
+}
+
+TEST_CASE("tiers without a pin share divide 0.4 evenly; a given one stays", "[config]") {
+  EngineConfig config;
+  CHECK(config.pin_share(0) == 0);
+  config.secondary_tiers.resize(2);
+  CHECK(config.pin_share(0) == Approx(0.2));
+  config.secondary_tiers[1].pin_share = 0.05;
+  CHECK(config.pin_share(0) == Approx(0.2));
+  CHECK(config.pin_share(1) == 0.05);
+  CHECK(config.pin_share(2) == 0);
+}
+
+TEST_CASE("a share rounds down to chunks, but not below what was meant", "[config]") {
+  EngineConfig config;
+  config.chunk_bytes = 4096;
+  config.cpu_bytes_to_use = 10 * 4096;
+  CHECK(config.share_chunks(0.1) == 1);
+  CHECK(config.share_chunks(0.3) == 3);
+  CHECK(config.share_chunks(0.29) == 2);
+  CHECK(config.share_chunks(0) == 0);
+  CHECK(config.share_chunks(-1) == 0);
+  CHECK(config.share_chunks(1) == 10);
+  CHECK(config.share_chunks(std::numeric_limits<double>::quiet_NaN()) == 0);
+}
+
+TEST_CASE("tiers, eviction and admission are checked by those who know them", "[config]") {
+  const std::pair<std::string, std::string> table[] = {
+      {R"("eviction_policy": "fifo")",
+       "eviction_policy: \"fifo\" is not allowed; expected one of: arc, lru, s3fifo"},
+      {R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "backpressure": {}}])",
+       "secondary_tiers[0].backpressure: an object is not allowed; expected it absent or null: "
+       "this "
+       "version has no latency detector per tier; use admission_policy of type "
+       "cascade_backpressure"},
+      {R"("admission_policy": {"type": "promotion_concurrency", "max_inflight_promotions": 0})",
+       "admission_policy.max_inflight_promotions: 0 is not allowed; expected an integer in [1, "
+       "1073741824]"},
+      {R"("admission_policy": {"type": "composite", "policies": [{"type": "always_admit"},
+          {"type": "cascade_backpressure", "alpha": 0}]})",
+       "admission_policy.policies[1].alpha: 0 is not allowed; expected a number in (0, 1]"},
+  };
+  for (const auto& [keys, line] : table) {
+    INFO(keys);
+    CHECK(line_about(document(keys)) == line);
+  }
+  const auto starts = [](const std::string& keys, const std::string& start) {
+    const std::string line = line_about(document(keys));
+    INFO(line);
+    CHECK(line.substr(0, start.size()) == start);
+  };
+  starts(R"("admission_policy": {"type": "alway_admit"})",
+         "admission_policy.type: \"alway_admit\" is not allowed; expected one of: always_admit, ");
+  starts(R"("secondary_tiers": [{"type": "fs"}])", "secondary_tiers[0].root_dir: ");
+  starts(R"("secondary_tiers": [{"type": "tape"}])", "secondary_tiers[0].type: \"tape\" ");
+  starts(R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "root_dirs": "/y"}])",
+         "secondary_tiers[0].root_dirs: unknown key");
+}
+
+TEST_CASE("null means absent where the reference writes null", "[config]") {
+  CHECK(line_about(document(R"("admission_policy": null, "metrics": {"port": null},
+      "backpressure": {}, "identity": {"canonical_format": null},
+      "secondary_tiers": [{"type": "fs", "root_dir": "/x", "backpressure": null}])")) == "valid");
+}
+
+TEST_CASE("a configuration built in code is held to the same ranges", "[config]") {
+  CHECK(line_after([](EngineConfig&) {}) == "valid");
+  CHECK(line_after([](EngineConfig& c) { c.chunk_bytes = 100; }).substr(0, 28) ==
+        "chunk_bytes: 100 is not allo");
+  CHECK(line_after([](EngineConfig& c) { c.cpu_bytes_to_use = 4095; }).substr(0, 22) ==
+        "cpu_bytes_to_use: 4095");
+  CHECK(line_after([](EngineConfig& c) { c.jobs_max = 0; }) ==
+        "jobs_max: 0 is not allowed; expected an integer in [1, 1048576]");
+  CHECK(line_after([](EngineConfig& c) { c.worker_threads = 0; }) ==
+        "worker_threads: 0 is not allowed; expected an integer in [1, 1024]");
+  CHECK(line_after([](EngineConfig& c) { c.deadlines.probe = Duration::zero(); }) ==
+        "deadlines.probe_ms: 0 is not allowed; expected an integer in [1, 86400000]");
+  CHECK(line_after([](EngineConfig& c) { c.deadlines.drain = std::chrono::hours(25); }) ==
+        "deadlines.drain_ms: 90000000 is not allowed; expected an integer in [1, 86400000]");
+  CHECK(line_after([](EngineConfig& c) { c.domains = 2; }) ==
+        "domains: 2 is not allowed; expected auto, off or 1: this version runs one domain");
+  CHECK(line_after([](EngineConfig& c) { c.metrics.port = -1; }) ==
+        "metrics.port: -1 is not allowed; expected an integer in [0, 65535]");
+  CHECK(line_after([](EngineConfig& c) { c.metrics.address = ""; }).substr(0, 19) ==
+        "metrics.address: \"\"");
+  CHECK(line_after([](EngineConfig& c) { c.log_level = "loud"; }).substr(0, 17) ==
+        "log_level: \"loud\"");
+  CHECK(line_after([](EngineConfig& c) { c.io = "threads"; }) ==
+        "io: \"threads\" is not allowed; expected one of: auto, uring");
+  CHECK(line_after([](EngineConfig& c) {
+          c.primary.hold_share = std::numeric_limits<double>::quiet_NaN();
+        }) == "primary.hold_share: nan is not allowed; expected a number in [0, 1]");
+  CHECK(line_after([](EngineConfig& c) { c.secondary_tiers.resize(1); }) ==
+        "secondary_tiers[0].type: missing; expected the name of a tier type");
+  CHECK(line_after([](EngineConfig& c) { c.identity.model_name = ""; }) ==
+        "identity.model_name: 0 bytes are not allowed; expected 1 to 200 bytes");
+  CHECK(line_after([](EngineConfig& c) { c.identity.model_name = std::string(201, 'm'); }) ==
+        "identity.model_name: 201 bytes are not allowed; expected 1 to 200 bytes");
+  CHECK(line_after([](EngineConfig& c) { c.identity.tokens_per_hash = 0; }) ==
+        "identity.tokens_per_hash: 0 is not allowed; expected an integer in [1, 1048576]");
+  CHECK(
+      line_after([](EngineConfig& c) {
+        c.identity.kv_cache_groups.resize(1);
+        c.identity.kv_cache_groups[0].tokens_per_block = 0;
+      }) ==
+      "identity.kv_cache_groups[0].tokens_per_block: 0 is not allowed; expected an integer in [1, "
+      "1048576]");
+}
