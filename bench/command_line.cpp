@@ -1,0 +1,191 @@
+#include "kv_offload/bench/command_line.hpp"
+
+#include "kv_offload/bench/check_config.hpp"
+#include "kv_offload/bench/replay.hpp"
+#include "kv_offload/bench/report.hpp"
+#include "kv_offload/bench/stress.hpp"
+#include "kv_offload/bench/stress_faults.hpp"
+#include "kv_offload/bench/synthetic.hpp"
+#include "kv_offload/messages/byte_size.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+#include <ostream>
+
+namespace kv_offload::bench {
+namespace {
+
+constexpr std::uint64_t kChunksMax = std::uint64_t{1} << 31;  // slots are numbered in 32 bits
+
+/// Runs once the whole line was parsed; every command sets one.
+using Command = std::function<int(std::ostream& out, std::ostream& err)>;
+
+template <class T>
+void add_number(CLI::App& app, const std::string& name, T& target, T min, T max,
+                const std::string& help) {
+  app.add_option(name, target, help)->check(CLI::Range(min, max));
+}
+
+template <class T>
+void add_number(CLI::App& app, const std::string& name, std::optional<T>& target, T min, T max,
+                const std::string& help) {
+  app.add_option_function<T>(
+         name, [&target](const T& value) { target = value; }, help)
+      ->check(CLI::Range(min, max));
+}
+
+void add_text(CLI::App& app, const std::string& name, std::optional<std::string>& target,
+              const std::string& help) {
+  app.add_option_function<std::string>(
+      name, [&target](const std::string& value) { target = value; }, help);
+}
+
+void add_bytes(CLI::App& app, const std::string& name, std::optional<std::uint64_t>& target,
+               const std::string& help) {
+  app.add_option_function<std::string>(
+      name,
+      [&target, name](const std::string& text) {
+        const auto bytes = parse_bytes(text);
+        if (!bytes) throw CLI::ValidationError(name, to_string(bytes.error()));
+        if (*bytes == 0 || *bytes > std::uint64_t{4} << 30)
+          throw CLI::ValidationError(name,
+                                     '"' + text + "\" is not allowed; expected 512 B to 4 GiB");
+        target = *bytes;
+      },
+      help);
+}
+
+template <class T>
+void add_choice(CLI::App& app, const std::string& name, T& target,
+                const std::vector<std::pair<std::string, T>>& values, const std::string& help) {
+  std::vector<std::string> names;
+  for (const auto& [text, value] : values) names.push_back(text);
+  app.add_option_function<std::string>(
+         name,
+         [&target, values](const std::string& chosen) {
+           for (const auto& [text, value] : values)
+             if (text == chosen) target = value;
+         },
+         help)
+      ->check(CLI::IsMember(names));
+}
+
+void add_engine_options(CLI::App& app, EngineOptions& engine) {
+  add_text(app, "--config", engine.config_file, "engine configuration, a JSON document");
+  app.add_option("--tier", engine.tiers, "add a secondary tier of this type; may be repeated");
+  add_text(app, "--dir", engine.dir, "keep files here (default: a temporary directory)");
+  add_number<std::uint64_t>(app, "--primary-chunks", engine.primary_chunks, 1, kChunksMax,
+                            "size of the primary tier");
+  add_bytes(app, "--chunk-bytes", engine.chunk_bytes, "size of a chunk, such as 16KiB");
+  add_text(app, "--eviction", engine.eviction, "eviction policy: lru, arc, s3fifo");
+}
+
+void add_output_options(CLI::App& app, OutputOptions& output) {
+  add_text(app, "--json", output.json_file, "write the results here as JSON");
+  app.add_flag("--quiet", output.quiet, "neither table nor progress line");
+}
+
+void add_replay(CLI::App& app, ReplayOptions& options, bool& explain, Command& command) {
+  auto* replay = app.add_subcommand("replay", "drive a request trace through the engine");
+  auto* source = replay->add_option_group("source", "what to replay");
+  add_text(*source, "--trace", options.trace_file, "JSON lines with hash_ids");
+  std::vector<std::pair<std::string, std::optional<std::string>>> names;
+  for (const auto& name : synthetic_names()) names.emplace_back(name, name);
+  add_choice(*source, "--synthetic", options.synthetic, names, "a trace made on the spot");
+  source->require_option(1);
+  add_engine_options(*replay, options.engine);
+  add_output_options(*replay, options.output);
+  add_number<std::size_t>(*replay, "--requests", options.requests_max, 1, kChunksMax,
+                          "only the first N requests");
+  add_choice<bool>(*replay, "--order", options.mode.head_most_recent,
+                   {{"front", false}, {"back", true}},
+                   "from which end the keys of a request are touched (default back)");
+  add_choice<Verify>(*replay, "--verify", options.mode.verify,
+                     {{"all", Verify::all}, {"sample", Verify::sample}, {"none", Verify::none}},
+                     "how much of each chunk read is compared (default all)");
+  add_choice<bool>(*replay, "--speed", options.mode.timed, {{"max", false}, {"timed", true}},
+                   "as fast as possible, or at the trace's arrival times (default max)");
+  replay->add_flag_callback(
+      "--control-only", [&options] { options.mode.move_bytes = false; },
+      "neither fill nor compare chunks");
+  replay->add_flag("--explain", explain, "say for each refusal which policy refused and why");
+  add_number<int>(*replay, "--metrics-port", options.engine.metrics_port, 0, 65535,
+                  "serve /metrics on this loopback port; 0 picks one");
+  add_number<std::uint64_t>(*replay, "--metrics-hold-seconds", options.metrics_hold_seconds, 0,
+                            86400, "keep serving metrics this long afterwards");
+  replay->callback([&options, &explain, &command] {
+    if (explain) throw CLI::ValidationError("--explain", "not in this version");
+    command = [&options](std::ostream& out, std::ostream& err) {
+      return run_replay(options, out, err);
+    };
+  });
+}
+
+void add_stress(CLI::App& app, StressOptions& options, Command& command) {
+  auto* stress = app.add_subcommand("stress", "many callers, random operations, faults on demand");
+  add_number<std::uint32_t>(*stress, "--threads", options.threads, 1, 1024, "serving threads");
+  add_number<double>(*stress, "--seconds", options.seconds, 0.1, 86400, "how long to load it");
+  stress->add_option("--seed", options.seed, "of everything random (default 1)");
+  add_number<double>(*stress, "--rate", options.requests_per_s, 0, 1e9,
+                     "requests per second of all threads together (default: no limit)");
+  stress->add_option("--fault", options.faults, std::string(kFaultForms) + "; may be repeated");
+  add_number<int>(*stress, "--break", options.break_promise, 1, 8,
+                  "break this promise on purpose (test builds)");
+  add_engine_options(*stress, options.engine);
+  add_output_options(*stress, options.output);
+  stress->callback([&options, &command] {
+    command = [&options](std::ostream& out, std::ostream& err) {
+      return run_stress(options, out, err);
+    };
+  });
+}
+
+struct CheckConfigOptions {
+  std::string file;
+  OutputOptions output;
+};
+
+void add_check_config(CLI::App& app, CheckConfigOptions& options, Command& command) {
+  auto* check = app.add_subcommand("check-config", "validate a configuration and print its values");
+  check->add_option("file,--config", options.file, "engine configuration, a JSON document")
+      ->required();
+  add_output_options(*check, options.output);
+  check->callback([&options, &command] {
+    command = [&options](std::ostream& out, std::ostream& err) {
+      return check_config(options.file, options.output.json_file, options.output.quiet, out, err);
+    };
+  });
+}
+
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (c == '\n') c = ' ';
+  return text.substr(0, text.find_last_not_of(' ') + 1);
+}
+
+}  // namespace
+
+int run_command_line(int argc, const char* const* argv, std::ostream& out, std::ostream& err) {
+  CLI::App app("Replays, stresses and checks the kv_offload engine.", "kv-offload-bench");
+  app.set_version_flag("--version", version());
+  app.require_subcommand(1);
+  ReplayOptions replay;
+  StressOptions stress;
+  CheckConfigOptions check;
+  bool explain = false;
+  Command command;
+  add_replay(app, replay, explain, command);
+  add_stress(app, stress, command);
+  add_check_config(app, check, command);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error, out, err);  // --help, --version
+    err << "kv-offload-bench: " << one_line(error.what()) << '\n';
+    return kUsageError;
+  }
+  return command(out, err);
+}
+
+}  // namespace kv_offload::bench

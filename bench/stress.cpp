@@ -1,0 +1,217 @@
+#include "kv_offload/bench/stress.hpp"
+
+#include "kv_offload/bench/engine_setup.hpp"
+#include "kv_offload/bench/progress.hpp"
+#include "kv_offload/bench/report.hpp"
+#include "kv_offload/bench/stress_run.hpp"
+#include "kv_offload/bench/text_table.hpp"
+#include "kv_offload/messages/broken_promise.hpp"
+
+#include <ostream>
+#include <utility>
+
+namespace kv_offload::bench {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+/// Two fs tiers behind a primary tier that a few callers fill: they evict each other all the time.
+EngineOptions with_defaults(EngineOptions engine) {
+  if (engine.config_file) return engine;
+  if (engine.tiers.empty()) engine.tiers = {"fs", "fs"};
+  if (!engine.primary_chunks) engine.primary_chunks = 512;
+  return engine;
+}
+
+/// Short enough that what a fault swallows is over before the run is.
+Deadlines short_deadlines() {
+  Deadlines d;
+  d.load = d.store = seconds(5);
+  d.probe = seconds(2);
+  d.lookup = seconds(20);
+  d.unread = seconds(10);
+  d.drain = seconds(20);
+  d.shutdown = seconds(10);
+  return d;
+}
+
+/// What must happen for a broken promise to be noticed at all.
+void add_drill(int promise, EngineConfig& config, std::vector<FaultSpec>& faults) {
+  const auto on_every_tier = [&](FaultKind kind, double arg) {
+    for (std::size_t t = 0; t < config.secondary_tiers.size(); ++t)
+      faults.push_back({t, kind, arg});
+  };
+  const std::size_t last = config.secondary_tiers.empty() ? 0 : config.secondary_tiers.size() - 1;
+  const auto delay_us = [](Duration d) { return to_seconds(d) * 1e6; };
+  switch (promise) {
+    case 1: on_every_tier(FaultKind::corrupt, 3); break;  // something to verify
+    case 5:
+      faults.push_back({last, FaultKind::delay, delay_us(milliseconds(200))});
+      break;  // refusals
+    case 6:   // loads that are given up while the device still works on them
+      config.deadlines.load = milliseconds(200);
+      on_every_tier(FaultKind::delay, delay_us(milliseconds(600)));
+      break;
+    case 8: faults.push_back({last, FaultKind::delay, delay_us(canary_drill_delay())}); break;
+    default: break;
+  }
+}
+
+void break_promise([[maybe_unused]] int promise) {
+#ifdef KV_OFFLOAD_TEST_FAULTS
+  broken_promise_switch() = promise;
+#endif
+}
+
+/// A tier that no fault was aimed at has no business failing.
+void check_bystanders(const std::vector<FaultSpec>& faults, StressFindings& found) {
+  for (const auto& tier : tier_reports(found.stats, {})) {
+    if (tier.label == found.stats.tier_labels.front()) continue;
+    bool faulty = false;
+    for (const auto& fault : faults)
+      faulty |= found.stats.tier_labels[fault.tier + 1] == tier.label;
+    if (faulty) continue;
+    if (tier.disabled) found.problems.push_back(tier.label + " was disabled without a fault");
+    if (tier.failed > 0)
+      found.problems.push_back(tier.label + ": " + with_commas(tier.failed) +
+                               " chunks failed without a fault: " + tier.reasons.dump());
+  }
+}
+
+void check_calls(StressFindings& found) {
+  if (found.callers.call_errors > 0)
+    found.problems.push_back(with_commas(found.callers.call_errors) +
+                             " calls failed, first: " + found.callers.first_error);
+  if (found.completion_errors > 0)
+    found.problems.push_back(with_commas(found.completion_errors) + " complete_store calls failed");
+  if (!found.canary_problem.empty())
+    found.problems.push_back("the canary could not work: " + found.canary_problem);
+  if (!found.drained) found.problems.emplace_back("drain: jobs were still active at its deadline");
+  if (interrupted()) found.problems.emplace_back("interrupted");
+}
+
+void print(std::ostream& out, const StressOptions& options, const EngineConfig& config,
+           const StressFindings& found) {
+  const CallerTotals& t = found.callers;
+  out << "stress with " << options.threads << " threads, seed " << options.seed << ": "
+      << describe(config) << "\n\n";
+  TextTable head;
+  head.row({"requests", with_commas(t.requests)});
+  head.row({"chunk references", with_commas(t.chunk_references)});
+  head.row({"hit chunks", with_commas(t.hit_chunks)});
+  head.row({"hit share", share_text(t.hit_chunks, t.chunk_references)});
+  head.row({"stores without room", with_commas(t.no_space)});
+  head.row({"aborted requests", with_commas(t.aborts)});
+  for (const auto& [code, count] : t.expected_errors) head.row({code, with_commas(count)});
+  head.row({"events", with_commas(found.slots.stored() + found.slots.removed())});
+  head.row({"wall time", fixed(found.wall_seconds, 2) + " s"});
+  head.row({"peak memory", human_bytes(static_cast<double>(peak_rss_bytes()))});
+  head.print(out);
+  out << '\n';
+  print_tiers(out, tier_reports(found.stats, t.tier_hits), t.chunk_references, found.wall_seconds);
+  out << '\n';
+  TextTable latencies;
+  latencies.row({"latency", "count", "p50", "p99", "max"});
+  const auto latency = [&](const char* name, const LatencyRecorder& recorder) {
+    latencies.row({name, with_commas(recorder.count()), human_us(recorder.quantile_us(0.5)),
+                   human_us(recorder.quantile_us(0.99)), human_us(recorder.max_us())});
+  };
+  latency("lookup", t.lookup);
+  latency("prepare load", t.load);
+  latency("prepare store", t.store);
+  latency("canary", found.canary_latency);
+  latencies.print(out);
+  out << '\n'
+      << with_commas(t.mismatches) << " mismatches (" << with_commas(t.verified_chunks)
+      << " chunks compared)\n";
+}
+
+Json document(const StressOptions& options, const StressFindings& found,
+              const std::vector<PromiseCheck>& promises) {
+  const CallerTotals& t = found.callers;
+  Json json = document_head(found.wall_seconds);
+  json["promises"] = to_json(promises);
+  json["problems"] = found.problems;
+  json["threads"] = options.threads;
+  json["seed"] = options.seed;
+  json["faults"] = options.faults;
+  json["break"] = options.break_promise;
+  json["requests"] = t.requests;
+  json["chunk_references"] = t.chunk_references;
+  json["hit_chunks"] = t.hit_chunks;
+  json["hit_share"] = t.chunk_references == 0 ? 0.0
+                                              : static_cast<double>(t.hit_chunks) /
+                                                    static_cast<double>(t.chunk_references);
+  json["mismatches"] = t.mismatches;
+  json["peak_rss_bytes"] = peak_rss_bytes();
+  json["verified_chunks"] = t.verified_chunks;
+  json["loaded_chunks"] = t.loaded_chunks;
+  json["stored_chunks"] = t.stored_chunks;
+  json["no_space"] = t.no_space;
+  json["aborts"] = t.aborts;
+  json["call_errors"] = t.call_errors;
+  json["errors"] = t.expected_errors;
+  json["latency"] = {{"lookup", to_json(t.lookup)},
+                     {"prepare_load", to_json(t.load)},
+                     {"prepare_store", to_json(t.store)},
+                     {"canary", to_json(found.canary_latency)}};
+  json["actors"] = actors_json(found.stats);
+  json["tiers"] = to_json(tier_reports(found.stats, t.tier_hits));
+  return json;
+}
+
+}  // namespace
+
+int run_stress(const StressOptions& options, std::ostream& out, std::ostream& err) {
+  const auto refuse = [&](const std::string& line) {
+    err << "kv-offload-bench: " << line << '\n';
+    return kUsageError;
+  };
+  if (options.break_promise != 0 && !kCanBreakPromises)
+    return refuse(
+        "--break: this build cannot break its promises; configure with "
+        "-DKV_OFFLOAD_TEST_FAULTS=ON");
+  if (const auto error = check_writable(options.output.json_file)) return refuse(*error);
+  const auto dir = WorkDir::open(options.engine.dir);
+  if (!dir) return refuse(to_string(dir.error()));
+  EngineDefaults defaults;
+  defaults.chunk_bytes = 64 * 1024;
+  auto config = make_engine_config(with_defaults(options.engine), defaults, *dir);
+  if (!config) return refuse(to_string(config.error()));
+  config->enable_kv_events = true;
+  if (!options.engine.config_file) config->deadlines = short_deadlines();
+  std::vector<FaultSpec> faults;
+  for (const auto& text : options.faults) {
+    const auto fault = parse_fault(text, config->secondary_tiers);
+    if (!fault) return refuse(to_string(fault.error()));
+    faults.push_back(*fault);
+  }
+  add_drill(options.break_promise, *config, faults);
+  FaultPanel panel(*config);
+  auto engine = OffloadEngine::start(*config);
+  if (!engine) return refuse(to_string(engine.error()));
+  OffloadEngine& running = **engine;
+
+  break_promise(options.break_promise);
+  StressFindings found = StressRun(running, options, faults, panel).run();
+  break_promise(0);
+  const bool ended = running.shutdown();
+  if (!ended)
+    found.problems.emplace_back("shutdown: a tier's I/O thread did not end by its deadline");
+  check_calls(found);
+  check_bystanders(faults, found);
+  const auto promises = judge(found);
+
+  if (!options.output.quiet) print(out, options, running.config(), found);
+  if (!options.output.quiet) print_promises(out, promises);
+  for (const auto& check : promises)
+    if (!check.held && options.output.quiet)
+      err << "promise " << check.number << " BROKEN: " << check.name << ": " << check.why << '\n';
+  for (const auto& problem : found.problems) err << "kv-offload-bench: " << problem << '\n';
+  if (const auto error = write_json(options.output.json_file, document(options, found, promises)))
+    return refuse(*error);
+  return all_held(promises) && found.problems.empty() ? kHeld : kCheckFailed;
+}
+
+}  // namespace kv_offload::bench

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "kv_offload/bench/options.hpp"
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+namespace kv_offload::bench {
+
+struct StressOptions {
+  EngineOptions engine;
+  OutputOptions output;
+  std::uint32_t threads = 4;
+  double seconds = 10;
+  std::uint64_t seed = 1;
+  double requests_per_s = 0;        ///< of all threads together; 0: as fast as they can
+  std::vector<std::string> faults;  ///< TIER:KIND[:ARG]
+  int break_promise = 0;            ///< 0: none; others need a build with KV_OFFLOAD_TEST_FAULTS
+};
+
+/// Many serving threads with random operations against one engine, faults on demand; ends by checking
+/// promises 1 to 8. Answers the exit status.
+int run_stress(const StressOptions& options, std::ostream& out, std::ostream& err);
+
+}  // namespace kv_offload::bench

@@ -1,0 +1,153 @@
+#include "kv_offload/bench/stress_run.hpp"
+
+#include "kv_offload/bench/progress.hpp"
+#include "kv_offload/bench/text_table.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+#include <thread>
+#include <utility>
+
+namespace kv_offload::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Different chunks of a run: what its directories may grow to, 64 MiB per second in each tier.
+std::uint64_t chunks_max(double seconds, std::uint64_t chunk_bytes) {
+  const double bytes = std::clamp(seconds * 64 * 1048576, 256.0 * 1048576, 4096.0 * 1048576);
+  return static_cast<std::uint64_t>(bytes /
+                                    static_cast<double>(std::max<std::uint64_t>(chunk_bytes, 1)));
+}
+
+}  // namespace
+
+StressRun::StressRun(OffloadEngine& engine, const StressOptions& options,
+                     std::vector<FaultSpec> faults, FaultPanel& panel)
+    : engine_(engine), options_(options), faults_(std::move(faults)), panel_(panel) {
+  // A lookup may fail over to every tier in turn; a store's cascades end by their own deadline.
+  const Deadlines& d = engine.config().deadlines;
+  const auto tiers = static_cast<int>(engine.config().secondary_tiers.size());
+  patience_ =
+      std::max(d.lookup, (d.load + d.store + d.probe) * (tiers + 1)) + std::chrono::seconds(20);
+}
+
+StressFindings StressRun::run() {
+  StressFindings found;
+  StressCanary canary(engine_, patience_);
+  if (auto why = canary.prepare(); !why.empty()) found.canary_problem = why;
+  for (const auto& fault : faults_)
+    if (!fault.is_late()) panel_.apply(fault);
+
+  const auto start = Clock::now();
+  const auto duration = from_seconds(options_.seconds);
+  StressWorkload workload(chunks_max(options_.seconds, engine_.chunk_bytes()), options_.seconds);
+  std::atomic<bool> stop{false}, stop_watch{false};
+  std::atomic<std::uint64_t> requests_done{0};
+  CallerWorld world{engine_,
+                    workload,
+                    start,
+                    start + duration,
+                    options_.requests_per_s / options_.threads,
+                    patience_,
+                    stop,
+                    requests_done};
+  std::vector<std::unique_ptr<StressCaller>> callers;
+  std::vector<std::thread> threads;
+  std::atomic<std::uint32_t> running{options_.threads};
+  for (std::uint32_t i = 0; i < options_.threads; ++i) {
+    callers.push_back(std::make_unique<StressCaller>(world, i, options_.seed));
+    threads.emplace_back([caller = callers.back().get(), &running] {
+      caller->run();
+      running.fetch_sub(1);
+    });
+  }
+  std::thread canary_thread;
+  if (found.canary_problem.empty()) canary_thread = std::thread([&] { canary.run(stop_watch); });
+  std::thread watch_thread([&] { watch(stop_watch, found); });
+
+  ProgressLine progress(!options_.output.quiet);
+  bool late_faults = false;
+  const auto give_up = world.end + patience_;
+  while (running.load() > 0 && Clock::now() < give_up) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (interrupted() || !engine_.failed_state().empty()) stop = true;
+    if (!late_faults && Clock::now() >= start + duration / 3) {
+      late_faults = true;
+      for (const auto& fault : faults_)
+        if (fault.is_late()) panel_.apply(fault);
+    }
+    if (progress.due())
+      progress.show(fixed(to_seconds(Clock::now() - start), 0) + " of " +
+                    fixed(options_.seconds, 0) + " s, " + with_commas(requests_done.load()) +
+                    " requests");
+  }
+  progress.finish();
+  if (running.load() > 0) {
+    // A thread that waits for an answer cannot be ended; nothing below could be trusted any more.
+    std::cerr << "kv-offload-bench: promise 4 BROKEN: " << running.load()
+              << " callers wait for an answer that never came\n";
+    std::_Exit(kCheckFailed);
+  }
+  for (auto& thread : threads) thread.join();
+  found.wall_seconds = to_seconds(Clock::now() - start);
+  stop_watch = true;
+  if (canary_thread.joinable()) canary_thread.join();
+  canary.finish();
+  watch_thread.join();
+
+  for (const auto& caller : callers) found.callers.merge(caller->totals());
+  if (!canary.error().empty()) found.canary_problem = canary.error();
+  found.canary_latency = canary.latency();
+  found.canary_rounds_unanswered = canary.unanswered();
+  found.canary_mismatches = canary.mismatches();
+  found.canary_lost = canary.lost();
+  panel_.clear();
+  const auto answered_by = Clock::now() + patience_;
+  while (world.completions->open.load() > 0 && Clock::now() < answered_by)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  found.completions_open = world.completions->open.load();
+  found.completion_errors = world.completions->count.load();
+  settle(found);
+  return found;
+}
+
+void StressRun::take_events(StressFindings& found) {
+  const auto events = await(engine_.take_events(), patience_);
+  if (!events)
+    found.problems.emplace_back("take_events: no answer");
+  else if (*events)
+    found.slots.see(**events);
+}
+
+/// Consumes events as a cache-aware router would, and now and then reads the numbers under load.
+void StressRun::watch(std::atomic<bool>& stop, StressFindings& found) {
+  for (std::uint64_t round = 1; !stop.load(); ++round) {
+    take_events(found);
+    if (!found.problems.empty()) return;
+    if (round % 20 == 0) {
+      const auto stats = await(engine_.stats(), patience_);
+      if (stats && *stats)
+        for (auto& check : check_promises(**stats, /*idle=*/false))
+          if (!check.held && found.seen_while_running.size() < 8)
+            found.seen_while_running.push_back(std::move(check));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+void StressRun::settle(StressFindings& found) {
+  const auto drained = await(engine_.drain(), patience_);
+  found.drained = drained && *drained;
+  take_events(found);
+  const auto stats = await(engine_.stats(), patience_);
+  if (stats && *stats)
+    found.stats = **stats;
+  else
+    found.problems.push_back("stats: " + (stats ? to_string(stats->error()) : "no answer"));
+  if (const auto failed = engine_.failed_state(); !failed.empty())
+    found.problems.push_back("the engine failed: " + failed);
+}
+
+}  // namespace kv_offload::bench

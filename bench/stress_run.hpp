@@ -1,0 +1,56 @@
+#pragma once
+
+#include "kv_offload/actors/offload_engine.hpp"
+#include "kv_offload/bench/stress.hpp"
+#include "kv_offload/bench/stress_caller.hpp"
+#include "kv_offload/bench/stress_canary.hpp"
+#include "kv_offload/bench/stress_events.hpp"
+#include "kv_offload/bench/stress_faults.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kv_offload::bench {
+
+/// Everything a stress run saw, for its verdict.
+struct StressFindings {
+  CallerTotals callers;
+  std::uint64_t completion_errors = 0;
+  std::uint64_t completions_open = 0;  ///< complete_store calls that never answered
+  bool callers_ended = true;
+  bool drained = true;
+  SlotWatch slots;
+  std::string canary_problem;  ///< why it could not work
+  LatencyRecorder canary_latency;
+  std::uint64_t canary_rounds_unanswered = 0, canary_mismatches = 0, canary_lost = 0;
+  EngineStats stats;
+  std::vector<PromiseCheck> seen_while_running;  ///< promises that did not hold at some moment
+  std::vector<std::string> problems;  ///< failed checks that are no promise of the engine
+  double wall_seconds = 0;
+};
+
+/// Runs the load against a started engine and brings it to an idle point.
+class StressRun {
+ public:
+  StressRun(OffloadEngine& engine, const StressOptions& options, std::vector<FaultSpec> faults,
+            FaultPanel& panel);
+  StressFindings run();
+
+ private:
+  void watch(std::atomic<bool>& stop, StressFindings& found);
+  void take_events(StressFindings& found);
+  void settle(StressFindings& found);
+
+  OffloadEngine& engine_;
+  const StressOptions& options_;
+  std::vector<FaultSpec> faults_;
+  FaultPanel& panel_;
+  Duration patience_;
+};
+
+/// Promises 1 to 8 as judged from the findings.
+std::vector<PromiseCheck> judge(const StressFindings& found);
+
+}  // namespace kv_offload::bench

@@ -1,0 +1,73 @@
+#include "kv_offload/bench/command_line.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace kv_offload::bench;
+
+namespace {
+
+struct Run {
+  int status = -1;
+  std::string out, err;
+};
+
+Run run(std::vector<const char*> arguments) {
+  arguments.insert(arguments.begin(), "kv-offload-bench");
+  std::ostringstream out, err;
+  Run run;
+  run.status = run_command_line(static_cast<int>(arguments.size()), arguments.data(), out, err);
+  run.out = out.str();
+  run.err = err.str();
+  return run;
+}
+
+}  // namespace
+
+TEST_CASE("a wrong command line is one line that names the option, and status 2", "[bench][unit]") {
+  const std::vector<std::pair<std::vector<const char*>, std::string>> cases{
+      {{}, "subcommand"},
+      {{"io"}, "io"},
+      {{"replay"}, "--trace"},
+      {{"replay", "--trace", "a", "--synthetic", "multi-turn"}, "--trace"},
+      {{"replay", "--synthetic", "nothing"}, "--synthetic"},
+      {{"replay", "--synthetic", "multi-turn", "--primary-chunks", "-1"}, "--primary-chunks"},
+      {{"replay", "--synthetic", "multi-turn", "--primary-chunks", "0"}, "--primary-chunks"},
+      {{"replay", "--synthetic", "multi-turn", "--chunk-bytes", "-4"}, "--chunk-bytes"},
+      {{"replay", "--synthetic", "multi-turn", "--chunk-bytes", "16KB"}, "--chunk-bytes"},
+      {{"replay", "--synthetic", "multi-turn", "--chunk-bytes", "9999999GiB"}, "--chunk-bytes"},
+      {{"replay", "--synthetic", "multi-turn", "--requests", "0"}, "--requests"},
+      {{"replay", "--synthetic", "multi-turn", "--order", "up"}, "--order"},
+      {{"replay", "--synthetic", "multi-turn", "--verify", "some"}, "--verify"},
+      {{"replay", "--synthetic", "multi-turn", "--metrics-port", "70000"}, "--metrics-port"},
+      {{"replay", "--synthetic", "multi-turn", "--explain"}, "--explain: not in this version"},
+      {{"stress", "--threads", "0"}, "--threads"},
+      {{"stress", "--seconds", "-1"}, "--seconds"},
+      {{"stress", "--break", "9"}, "--break"},
+      {{"stress", "--seed", "x"}, "--seed"},
+      {{"check-config"}, "file"},
+  };
+  for (const auto& [arguments, part] : cases) {
+    std::string line;
+    for (const auto* argument : arguments) line += std::string(" ") + argument;
+    const auto result = run(arguments);
+    CAPTURE(line, result.err);
+    CHECK(result.status == 2);
+    CHECK(result.err.find(part) != std::string::npos);
+    CHECK(result.err.find('\n') == result.err.size() - 1);
+    CHECK(result.out.empty());
+  }
+}
+
+TEST_CASE("help and version are answered on standard output", "[bench][unit]") {
+  const auto help = run({"replay", "--help"});
+  CHECK(help.status == 0);
+  CHECK(help.out.find("--trace") != std::string::npos);
+  const auto version = run({"--version"});
+  CHECK(version.status == 0);
+  CHECK(version.out.find('.') != std::string::npos);
+  CHECK(version.err.empty());
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Broken input is refused before anything starts: exit status 2 and one line that says what, where and what is allowed.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh" "$@"
+
+failures=0
+# refused EXPECTED_TEXT ARGUMENT...
+refused() {
+  local expected=$1 status=0 lines
+  shift
+  "$bench" "$@" > "$work/out" 2> "$work/err" || status=$?
+  lines=$(wc -l < "$work/err")
+  if [[ $status != 2 ]] || [[ $lines != 1 ]] || ! grep -qF -- "$expected" "$work/err"; then
+    echo "kv-offload-bench $*: status $status, expected 2 and one line with '$expected', got:"
+    cat "$work/err"
+    failures=$((failures + 1))
+  fi
+}
+
+good='{"timestamp": 0, "input_length": 1024, "output_length": 1, "hash_ids": [1, 2]}'
+printf '%s\n' "$good" 'not json' > "$work/broken.jsonl"
+printf '%s\n' "$good" '{"timestamp": 1}' > "$work/incomplete.jsonl"
+printf '%s\n' "$good" '{"timestamp": 1, "input_length": -5, "output_length": 1, "hash_ids": [1]}' > "$work/negative.jsonl"
+echo '{"cpu_bytes_to_use": 1048576, "chunk_bytes": 4096, "evictionpolicy": "lru"}' > "$work/unknown_key.json"
+echo '{"cpu_bytes_to_use": -1, "chunk_bytes": 4096}' > "$work/negative.json"
+echo '{"cpu_bytes_to_use": 1048576' > "$work/cut.json"
+mkdir "$work/read_only"
+
+refused "$work/nowhere.jsonl" replay --trace "$work/nowhere.jsonl"
+refused 'broken.jsonl:2' replay --trace "$work/broken.jsonl"
+refused 'incomplete.jsonl:2' replay --trace "$work/incomplete.jsonl"
+refused 'negative.jsonl:2' replay --trace "$work/negative.jsonl"
+refused 'no-such-trace' replay --synthetic no-such-trace
+refused '12furlongs' replay --synthetic multi-turn --chunk-bytes 12furlongs
+refused '-4096' replay --synthetic multi-turn --chunk-bytes=-4096
+refused 'primary-chunks' replay --synthetic multi-turn --primary-chunks=-1
+refused 'evictionpolicy' check-config "$work/unknown_key.json"
+refused 'cpu_bytes_to_use' check-config "$work/negative.json"
+refused 'cut.json' check-config "$work/cut.json"
+refused "$work/no/such/place" replay --synthetic multi-turn --tier fs --dir "$work/no/such/place"
+refused 'no_such_tier' replay --synthetic multi-turn --tier no_such_tier
+
+((failures == 0)) || fail "$failures inputs"
