@@ -30,8 +30,10 @@ void EngineSupervisorState::down(const caf::down_msg& m) {
                           : m.source == deps_.admission.address() ? "kv_offload.admission_controller"
                           : m.source == deps_.primary.address()   ? "kv_offload.primary_tier"
                                                                   : "kv_offload.engine_metrics";
-  deps_.env->log("error", "engine failed: " + who + " died: " + caf::to_string(m.reason));
-  deps_.failed->set(who + " died: " + caf::to_string(m.reason));
+  const std::string failure = who + " died: " + caf::to_string(m.reason);
+  deps_.env->log("error", "engine failed: " + failure);
+  deps_.failed->set(failure);
+  self_->send(deps_.step, StopActor{{}, failure});  // nobody must wait for an answer that cannot come
 }
 
 void EngineSupervisorState::stop(const StopActor& m) {

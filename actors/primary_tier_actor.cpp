@@ -308,6 +308,7 @@ void PrimaryTierState::stop(const StopActor& m) {
 
 void PrimaryTierState::tick(const Tick&) {
   expire_unread(self_->clock().now());
+  deps_.cache->reclaim_quarantined();
   publish_totals();
   self_->delayed_send(self_, deps_.env->tick, Tick{});
 }

@@ -178,13 +178,22 @@ void SchedulerStepState::publish_totals() {
 
 void SchedulerStepState::stop(const StopActor& m) {
   publish_totals();
-  const std::string why = "the engine was shut down";
-  for (auto& [id, op] : lookups_) op.reply.fail(OffloadErrc::shutting_down, why);
-  for (auto& [id, op] : prepare_stores_) op.reply.fail(OffloadErrc::shutting_down, why);
-  for (auto& [id, op] : prepare_loads_) op.reply.fail(OffloadErrc::shutting_down, why);
-  for (auto& [id, op] : complete_stores_) op.reply.fail(OffloadErrc::shutting_down, why);
-  for (auto& [id, op] : drains_) op.reply.fail(OffloadErrc::shutting_down, why);
-  if (reset_) reset_->second.reply.fail(OffloadErrc::shutting_down, why);
+  const auto code = m.failure.empty() ? OffloadErrc::shutting_down : OffloadErrc::engine_failed;
+  const std::string why = m.failure.empty() ? "the engine was shut down" : m.failure;
+  const auto fail_all = [&](auto& ops) {
+    for (auto& [id, op] : ops) op.reply.fail(code, why);
+  };
+  fail_all(lookups_);
+  fail_all(prepare_stores_);
+  fail_all(prepare_loads_);
+  fail_all(complete_stores_);
+  fail_all(drains_);
+  for (auto& [id, op] : fences_) {
+    if (op.step) op.step->fail(code, why);
+    if (op.stats) op.stats->fail(code, why);
+    if (op.events) op.events->fail(code, why);
+  }
+  if (reset_) reset_->second.reply.fail(code, why);
   m.reply.deliver(Ok{});
   self_->quit();
 }

@@ -58,10 +58,12 @@ struct AnswerStats {
   Reply<EngineStats> reply;
 };
 
-/// Last message of an actor: it answers and quits.
+/// Last message of an actor: it answers and quits. With `failure`, the engine is in that failed state and
+/// open calls are answered with it.
 struct StopActor {
   static constexpr std::string_view kName = "StopActor";
   Reply<Ok> reply;
+  std::string failure = {};
 };
 
 }  // namespace kv_offload

@@ -1,0 +1,171 @@
+#include "kv_offload/tests/actors/virtual_engine.hpp"
+
+#include "kv_offload/actors/json_config.hpp"
+
+namespace kv_offload::test {
+namespace {
+
+struct TestConfig : caf::actor_system_config {
+  TestConfig() { set("scheduler.policy", caf::atom("testing")); }
+};
+
+}  // namespace
+
+KeyList keys(const std::string& name, std::size_t n, std::size_t from) {
+  KeyList out;
+  for (std::size_t i = from; i < from + n; ++i) {
+    const std::string text = name + std::to_string(i);
+    out.push_back(*OffloadKey::make(std::as_bytes(std::span(text)), 0));
+  }
+  return out;
+}
+
+VirtualEngine::VirtualEngine(Options options)
+    : config_(std::make_unique<TestConfig>()), system_(std::make_unique<caf::actor_system>(*config_)) {
+  EngineConfig config;
+  config.chunk_bytes = 4096;
+  config.cpu_bytes_to_use = 4096ULL * options.chunks;
+  config.primary = options.primary;
+  config.enable_kv_events = options.events;
+  for (std::size_t t = 0; t < options.tiers; ++t) {
+    SecondaryTierConfig tier;
+    tier.type = "scripted";
+    tier.pin_share = options.pin_share;
+    config.secondary_tiers.push_back(tier);
+  }
+  if (!options.admission.empty()) {
+    auto node = parse_json_config(options.admission, "test");
+    REQUIRE(node);
+    config.admission_policy = *node;
+  }
+  memory_.resize(config.cpu_bytes_to_use);
+  in_use_ = std::make_unique<std::atomic<std::uint32_t>[]>(options.chunks);
+  auto env = std::make_shared<ActorEnvironment>();
+  env->log = [this](std::string_view level, const std::string& line) {
+    log.push_back(std::string(level) + ": " + line);
+  };
+  env->trace = [this](std::string_view actor, std::string_view message) {
+    if (message == "Tick" || message == "PublishTotals") return;
+    trace_.push_back(std::string(actor.substr(actor.find('.') + 1)) + " " + std::string(message));
+  };
+  EngineParts parts;
+  parts.env = env;
+  parts.failed = std::make_shared<FailedState>();
+  parts.board = std::make_shared<StatsBoard>();
+  parts.view = PrimaryView{memory_.data(), 4096, 4096, options.chunks, in_use_.get()};
+  parts.labels.push_back(primary_label());
+  for (std::size_t t = 0; t < options.tiers; ++t) {
+    auto tier = std::make_shared<ScriptedTier>();
+    auto sink = std::make_shared<LaneSink>(static_cast<TierIndex>(t));
+    tier->sink = sink.get();
+    tiers_.push_back(tier);
+    sinks_.push_back(sink);
+    parts.tiers.push_back(tier);
+    parts.sinks.push_back(sink);
+    parts.traits.push_back(tier->traits());
+    parts.labels.push_back(tier_label(static_cast<TierIndex>(t), "scripted"));
+  }
+  auto spawned = spawn_engine_actors(*system_, config, parts);
+  REQUIRE(spawned);
+  actors = std::move(spawned).value();
+  run();
+  trace_.clear();
+}
+
+VirtualEngine::~VirtualEngine() {
+  for (auto& sink : sinks_) sink->close();
+  const auto stop = [&](auto& actor) {
+    auto slot = std::make_shared<CompletionSlot<Ok>>(0U);
+    caf::anon_send(actor, StopActor{Reply<Ok>(slot)});
+    run();
+    actor = nullptr;
+  };
+  for (auto& tier : actors.tiers) stop(tier);
+  stop(actors.tracker);
+  stop(actors.admission);
+  stop(actors.primary);
+  stop(actors.step);
+  stop(actors.metrics);
+  stop(actors.supervisor);
+  run();
+}
+
+void VirtualEngine::advance(Duration d) {
+  constexpr Duration kTick = std::chrono::milliseconds(50);
+  for (; d > Duration::zero(); d -= std::min(d, kTick)) {
+    scheduler().advance_time(std::min(d, kTick));
+    run();
+  }
+}
+
+RequestHandle VirtualEngine::request(const std::string& id, TierFilter filter) {
+  auto call = start<RequestHandle>([&](Reply<RequestHandle> reply) {
+    return NewRequestCall{NewRequest{id, 0, filter}, std::move(reply)};
+  });
+  auto handle = call.get();
+  REQUIRE(handle);
+  return *handle;
+}
+
+VirtualEngine::Call<LookupAnswer> VirtualEngine::lookup(RequestHandle request, const KeyList& keys,
+                                                        LookupOptions options) {
+  return start<LookupAnswer>([&](Reply<LookupAnswer> reply) {
+    return LookupCall{request, std::make_shared<const KeyList>(keys), options, std::move(reply)};
+  });
+}
+
+Expected<StorePlan> VirtualEngine::prepare_store(RequestHandle request, const KeyList& keys) {
+  return start<StorePlan>([&](Reply<StorePlan> reply) {
+           return PrepareStoreCall{request, std::make_shared<const KeyList>(keys), std::move(reply)};
+         }).get();
+}
+
+VirtualEngine::Call<StoreOutcome> VirtualEngine::complete_store(LeaseId lease, CompleteStoreOptions options) {
+  return start<StoreOutcome>([&](Reply<StoreOutcome> reply) {
+    return CompleteStoreCall{lease, options, std::move(reply)};
+  });
+}
+
+void VirtualEngine::store(RequestHandle request, const KeyList& keys) {
+  auto plan = prepare_store(request, keys);
+  REQUIRE(plan);
+  REQUIRE(complete_store(plan->lease).get());
+}
+
+Expected<LoadPlan> VirtualEngine::prepare_load(RequestHandle request, const KeyList& keys) {
+  return start<LoadPlan>([&](Reply<LoadPlan> reply) {
+           return PrepareLoadCall{request, std::make_shared<const KeyList>(keys), std::move(reply)};
+         }).get();
+}
+
+Expected<Ok> VirtualEngine::complete_load(LeaseId lease) {
+  return start<Ok>([&](Reply<Ok> reply) { return CompleteLoadCall{lease, std::move(reply)}; }).get();
+}
+
+Expected<RequestSummary> VirtualEngine::finish(RequestHandle request) {
+  return start<RequestSummary>([&](Reply<RequestSummary> reply) { return FinishCall{request, std::move(reply)}; })
+      .get();
+}
+
+Expected<Ok> VirtualEngine::abort(RequestHandle request) {
+  return start<Ok>([&](Reply<Ok> reply) { return AbortCall{request, std::move(reply)}; }).get();
+}
+
+EngineStats VirtualEngine::stats() {
+  const auto kept = trace_;
+  auto answer = start<EngineStats>([](Reply<EngineStats> reply) { return StatsCall{std::move(reply)}; }).get();
+  trace_ = kept;
+  REQUIRE(answer);
+  return *answer;
+}
+
+void VirtualEngine::require_promises() {
+  for (const auto& check : check_promises(stats(), true)) {
+    INFO("promise " << check.number << " (" << check.name << "): " << check.why);
+    CHECK(check.held);
+  }
+}
+
+std::vector<std::string> VirtualEngine::take_trace() { return std::exchange(trace_, {}); }
+
+}  // namespace kv_offload::test
