@@ -54,6 +54,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # ccache can reuse what was compiled with a precompiled header only if GCC names that header in its output.
   target_compile_options(kv_offload_options INTERFACE -fpch-preprocess)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12's flow analysis finds faults in libstdc++ that are none, at -O1 and with sanitizers; at -O2 it stays on.
+  target_compile_options(kv_offload_options INTERFACE
+    $<$<CONFIG:Debug>:-Wno-array-bounds> $<$<CONFIG:Debug>:-Wno-maybe-uninitialized>
+    $<$<CONFIG:Debug>:-Wno-restrict> $<$<CONFIG:Debug>:-Wno-stringop-overflow>)
+endif()
 if(KV_OFFLOAD_WERROR)
   target_compile_options(kv_offload_options INTERFACE -Werror)
 endif()

@@ -13,15 +13,15 @@ namespace kv_offload {
 
 struct EngineConfig;
 
-/// Every series that an engine of this configuration can show: the engine's own (always), then those of
-/// its admission policies and of its tiers. Needs no engine and starts nothing, so that a process
-/// can declare the metrics before an engine exists. A configuration that does not pass validate()
-/// gets what could be found out. Any thread.
+/// Every series that an engine of this configuration can show: the engine's own (always), then
+/// those of its admission policies and of its tiers. Needs no engine and starts nothing, so that a
+/// process can declare the metrics before an engine exists. A configuration that does not pass
+/// validate() gets what could be found out. Any thread.
 [[nodiscard]] std::vector<MetricDefinition> metric_definitions(const EngineConfig& config);
 
 /// The page as `/metrics` serves it (text exposition format), without a server. Series and label
-/// combinations of the engine are all there from the start, also at 0. What undeclared_metrics() names
-/// is left out; debug builds stop there. Any thread.
+/// combinations of the engine are all there from the start, also at 0. What undeclared_metrics()
+/// names is left out; debug builds stop there. Any thread.
 [[nodiscard]] std::string render_metrics(const EngineStats& stats,
                                          const std::vector<MetricDefinition>& definitions);
 
@@ -30,13 +30,13 @@ struct EngineConfig;
 [[nodiscard]] std::vector<std::string> undeclared_metrics(
     const EngineStats& stats, const std::vector<MetricDefinition>& definitions);
 
-/// Serves `GET /metrics` over HTTP for Prometheus. Its threads are its own; each scrape calls `stats`
-/// once, on one of them. The page additionally holds the server's own `exposer_*` series.
+/// Serves `GET /metrics` over HTTP for Prometheus. Its threads are its own; each scrape calls
+/// `stats` once, on one of them. The page additionally holds the server's own `exposer_*` series.
 class MetricsServer {
  public:
-  /// Listens at `address`, a number or a name ("127.0.0.1", "::1", "0.0.0.0"), on `port`; 0 takes any
-  /// free one. Whoever is not on this machine is kept out only by a loopback address: there is no
-  /// authentication. invalid_config, with one line for the operator, if it cannot listen there.
+  /// Listens at `address`, a number or a name ("127.0.0.1", "::1", "0.0.0.0"), on `port`; 0 takes
+  /// any free one. Whoever is not on this machine is kept out only by a loopback address: there is
+  /// no authentication. invalid_config, with one line for the operator, if it cannot listen there.
   /// @param stats  called on the server's threads until the destructor returns; must not throw
   static Expected<std::unique_ptr<MetricsServer>> start(const std::string& address, int port,
                                                         std::function<EngineStats()> stats,

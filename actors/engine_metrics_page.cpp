@@ -128,7 +128,8 @@ class PageWriter {
     if (const auto fault = fault_of(definition); !fault.empty())
       return leave_out(definition.name, fault);
     const bool is_new =
-        declared_.try_emplace(definition.name, Declared{&definition, page_.families.size(), false, {}})
+        declared_
+            .try_emplace(definition.name, Declared{&definition, page_.families.size(), false, {}})
             .second;
     if (!is_new) return leave_out(definition.name, "is declared twice");
     MetricFamily family;

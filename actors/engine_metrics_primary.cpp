@@ -1,7 +1,7 @@
 #include "kv_offload/actors/engine_metrics_series.hpp"
 
-// What is in the primary tier and who keeps it there. The gauges overlap: a resident chunk can be pinned
-// and held at once. chunks = free + resident + quarantined.
+// What is in the primary tier and who keeps it there. The gauges overlap: a resident chunk can be
+// pinned and held at once. chunks = free + resident + quarantined.
 namespace kv_offload {
 namespace {
 
@@ -43,7 +43,7 @@ std::vector<EngineSeries> residency_series() {
             one(&PrimaryTotals::pins_abandoned)),
       gauge("kv_offload_primary_waiters", "requests that wait for chunks being written", {},
             one(&PrimaryTotals::waiters)),
-      gauge("kv_offload_primary_claims", "keys whose promotion is claimed or under way", {},
+      gauge("kv_offload_primary_claims", "chunks whose promotion is claimed or under way", {},
             one(&PrimaryTotals::claims)),
   };
 }
@@ -68,7 +68,7 @@ std::vector<EngineSeries> primary_series() {
               "Holds on promoted chunks that nobody read in time", "the hold expires", {},
               one(&PrimaryTotals::pins_expired_unread)));
   add(counter("kv_offload_primary_reused_in_use_chunks_total",
-              "Chunks found in use although they were to be handed out; stays 0",
+              "Chunks found in use although they were to be handed out (stays 0)",
               "they are handed out", {}, one(&PrimaryTotals::reused_in_use)));
   add(gauge("kv_offload_primary_identity_violated",
             "1 while a recount of the primary tier's chunks disagrees with its counters, else 0; "

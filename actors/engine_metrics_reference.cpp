@@ -8,8 +8,7 @@ namespace {
 
 const std::vector<double> kSyncDelayBounds = {1e-5, 5e-5, 1e-4, 5e-4, 1e-3, 5e-3,
                                               .01,  .05,  .1,   .5,   1};
-const std::vector<double> kAsyncDelayBounds = {1e-4, 5e-4, 1e-3, 5e-3, .01, .05,
-                                               .1,   .5,   1,    5,    10};
+const std::vector<double> kAsyncDelayBounds = {1e-4, 5e-4, 1e-3, 5e-3, .01, .05, .1, .5, 1, 5, 10};
 const std::vector<double> kAllocationSizeBounds = {1,    4,    16,    64,    256,
                                                    1024, 4096, 16384, 65536, 262144};
 
@@ -116,8 +115,9 @@ std::vector<EngineSeries> transfer_series() {
       gauge("vllm:kv_offload_tiering_active_promotion_jobs",
             "promotion jobs registered and not quiesced", {"tier"},
             each_tier(&TransferTotals::active_promotion_jobs)),
-      gauge("vllm:kv_offload_tiering_active_cascade_jobs", "cascade jobs registered and not quiesced",
-            {"tier"}, each_tier(&TransferTotals::active_cascade_jobs)),
+      gauge("vllm:kv_offload_tiering_active_cascade_jobs",
+            "cascade jobs registered and not quiesced", {"tier"},
+            each_tier(&TransferTotals::active_cascade_jobs)),
       counter("vllm:kv_offload_tiering_cascades_dropped_total",
               "Cascade jobs that admission refused, see kv_offload_refused_chunks_total",
               "the job is refused", {"tier"}, each_tier(&OfferTotals::cascade_jobs_refused)),

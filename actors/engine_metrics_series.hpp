@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-// The words that the tables of the engine's series are written in. A row names a member of the totals;
-// what turns it into labelled values is here, once.
+// The words that the tables of the engine's series are written in. A row names a member of the
+// totals; what turns it into labelled values is here, once.
 namespace kv_offload {
 
 /// One value of a series.
@@ -21,7 +21,8 @@ struct MetricPoint {
   const Histogram* histogram = nullptr;   ///< histograms; part of the stats that were read
 };
 
-/// Reads all values of a series. Totals that were not published yet read as 0, with all their labels.
+/// Reads all values of a series. Totals that were not published yet read as 0, with all their
+/// labels.
 using ReadPoints = std::function<std::vector<MetricPoint>(const EngineStats&)>;
 
 struct EngineSeries {
@@ -40,10 +41,10 @@ std::vector<EngineSeries> tier_series();       ///< ours, by tier
 std::vector<EngineSeries> primary_series();    ///< ours, of the primary tier
 std::vector<EngineSeries> work_series();       ///< ours, of requests, jobs, admission and actors
 
-// -- rows -------------------------------------------------------------------------------------------------
+// -- rows ----------------------------------------------------------------------------------------
 
-/// `help` says what and in which unit; `when` at which moment it is counted or observed. The labels are
-/// added to the text.
+/// `help` says what and in which unit; `when` at which moment it is counted or observed. The
+/// labels are added to the text.
 EngineSeries counter(std::string name, std::string help, std::string when,
                      std::vector<std::string> labels, ReadPoints read);
 EngineSeries gauge(std::string name, std::string help, std::vector<std::string> labels,
@@ -52,7 +53,7 @@ EngineSeries histogram(std::string name, std::string help, std::string when,
                        std::vector<std::string> labels, std::vector<double> buckets,
                        ReadPoints read);
 
-// -- where totals are found -------------------------------------------------------------------------------
+// -- where totals are found ----------------------------------------------------------------------
 
 inline std::size_t num_secondary_tiers(const EngineStats& stats) {
   return stats.tier_labels.empty() ? 0 : stats.tier_labels.size() - 1;
@@ -103,7 +104,7 @@ inline const TierActorTotals& totals_of(const EngineStats& s, std::size_t tier) 
   return at_or_zero(s.tiers, tier);
 }
 
-// -- readers ----------------------------------------------------------------------------------------------
+// -- readers -------------------------------------------------------------------------------------
 
 inline void set(MetricPoint& point, const Histogram& h) { point.histogram = &h; }
 inline void set(MetricPoint& point, const Amount& amount) {
@@ -186,7 +187,8 @@ ReadPoints each_reason(std::size_t first, std::array<Amount, N> Totals::*cascade
                              std::string(to_string(static_cast<Reason>(r)))},
                             0,
                             nullptr});
-          set(points.back(), (totals_of<Totals>(stats, t).*(is_promotion ? promotion : cascade))[r]);
+          set(points.back(),
+              (totals_of<Totals>(stats, t).*(is_promotion ? promotion : cascade))[r]);
         }
     return points;
   };

@@ -35,9 +35,9 @@ class EngineCollectable : public prometheus::Collectable {
 
 /// The server takes more than an address in its place (a list of ports, options behind commas).
 bool is_host(const std::string& address) {
-  return !address.empty() && address.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz"
-                                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ.:-_") ==
-                                 std::string::npos;
+  return !address.empty() && address.find_first_not_of(
+                                 "0123456789abcdefghijklmnopqrstuvwxyz"
+                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ.:-_") == std::string::npos;
 }
 
 OffloadError cannot_listen(const std::string& address, int port, const std::string& cause) {
@@ -87,18 +87,17 @@ Expected<std::unique_ptr<MetricsServer>> MetricsServer::start(
     return {OffloadErrc::invalid_config, "metrics.port: " + std::to_string(port) +
                                              " is not allowed; expected an integer in [0, 65535]"};
   if (!is_host(address))
-    return {OffloadErrc::invalid_config,
-            "metrics.address: \"" + address + "\" is not an address; use 127.0.0.1 or another "
-            "address of this machine"};
+    return {OffloadErrc::invalid_config, "metrics.address: \"" + address +
+                                             "\" is not an address; use 127.0.0.1 or another "
+                                             "address of this machine"};
   auto impl = std::make_unique<Impl>();
   impl->address = address;
-  impl->collectable =
-      std::make_shared<EngineCollectable>(std::move(stats), std::move(definitions));
+  impl->collectable = std::make_shared<EngineCollectable>(std::move(stats), std::move(definitions));
   const bool is_ip6 = address.find(':') != std::string::npos;
   const std::string host = is_ip6 ? "[" + address + "]" : address;
   try {
-    impl->exposer = std::make_unique<prometheus::Exposer>(host + ":" + std::to_string(port),
-                                                          kServerThreads);
+    impl->exposer =
+        std::make_unique<prometheus::Exposer>(host + ":" + std::to_string(port), kServerThreads);
     impl->exposer->RegisterCollectable(impl->collectable);
     impl->port = impl->exposer->GetListeningPorts().at(0);
   } catch (const std::exception& error) {

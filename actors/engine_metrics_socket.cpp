@@ -1,8 +1,9 @@
 #include "kv_offload/actors/engine_metrics_socket.hpp"
 
+#include <netdb.h>
+
 #include <cerrno>
 #include <chrono>
-#include <netdb.h>
 #include <sys/socket.h>
 #include <system_error>
 #include <unistd.h>
@@ -67,7 +68,7 @@ ServerWaker::~ServerWaker() {
 
 void ServerWaker::run(const std::string& address, int port) const {
   for (;;) {
-    // First the pause: a connection that comes before the server was told to end is accepted, and one
+    // First the pause: a connection that comes before the server was told to end is accepted, one
     // that waits when it ends is not.
     std::this_thread::sleep_for(kWakePeriod);
     if (is_done_) return;

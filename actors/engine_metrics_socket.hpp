@@ -11,8 +11,9 @@ namespace kv_offload {
 /// say why it failed.
 [[nodiscard]] int listen_error(const std::string& address, int port);
 
-/// Connects to a port again and again while it lives, and says nothing. The server notices that it is
-/// to end only between two connections, and waits 2 s for one: with this the end takes milliseconds.
+/// Connects to a port again and again while it lives, and says nothing. The server notices that it
+/// is to end only between two connections and waits 2 s for one (civetweb 1.15): with this its end
+/// takes milliseconds.
 class ServerWaker {
  public:
   ServerWaker(std::string address, int port);

@@ -59,8 +59,7 @@ std::vector<EngineSeries> job_series() {
               "Job results that came after their deadline (late), after a reset (stale) or for no "
               "registered job (unknown: stays 0)",
               "the result comes", {"kind"}, untimely_results),
-      gauge("kv_offload_active_jobs", "jobs registered and not quiesced", {},
-            one(&T::jobs_active)),
+      gauge("kv_offload_active_jobs", "jobs registered and not quiesced", {}, one(&T::jobs_active)),
   };
 }
 
@@ -92,9 +91,8 @@ std::vector<EngineSeries> admission_series() {
       counter("kv_offload_admission_withdrawn_chunks_total",
               "Admitted chunks that could not be submitted", "they are withdrawn", {"tier"},
               each_tier(&A::withdrawn)),
-      counter("kv_offload_admission_erased_chunks_total",
-              "Admitted chunks that a reset forgot", "the reset runs", {"tier"},
-              each_tier(&A::erased)),
+      counter("kv_offload_admission_erased_chunks_total", "Admitted chunks that a reset forgot",
+              "the reset runs", {"tier"}, each_tier(&A::erased)),
       gauge("kv_offload_admission_inflight_chunks",
             "chunks admitted and not completed, withdrawn or erased", {"tier"},
             each_tier(&A::in_flight)),
@@ -136,7 +134,7 @@ std::vector<EngineSeries> actor_series() {
       counter("kv_offload_actor_messages_total", "Messages that the actor handled",
               "it handles them", {"actor"}, each_actor(&ActorTotals::messages)),
       counter("kv_offload_actor_foreign_executions_total",
-              "Messages handled outside the actor's domain; stays 0", "it handles them", {"actor"},
+              "Messages handled outside the actor's domain (stays 0)", "it handles them", {"actor"},
               each_actor(&ActorTotals::foreign_executions)),
   };
 }

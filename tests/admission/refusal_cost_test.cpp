@@ -13,14 +13,21 @@ namespace {
 std::atomic<std::uint64_t> allocations{0};
 }  // namespace
 
-// Not inlined: the compiler would see a pointer of `new` given to `free` and warn.
-__attribute__((noinline)) void* operator new(std::size_t size) {
+// Not inlined: the compiler would see a pointer of `new` given to `free` and warn. The nothrow form
+// too, because sanitizers bring one of their own whose pointers this `delete` must not get.
+__attribute__((noinline)) void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   ++allocations;
-  if (void* p = std::malloc(size == 0 ? 1 : size)) return p;
+  return std::malloc(size == 0 ? 1 : size);
+}
+__attribute__((noinline)) void* operator new(std::size_t size) {
+  if (void* p = operator new(size, std::nothrow)) return p;
   throw std::bad_alloc();
 }
 __attribute__((noinline)) void operator delete(void* p) noexcept { std::free(p); }
 __attribute__((noinline)) void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+__attribute__((noinline)) void operator delete(void* p, const std::nothrow_t&) noexcept {
+  std::free(p);
+}
 
 using namespace kv_offload;
 using namespace kv_offload::test;

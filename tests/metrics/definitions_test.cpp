@@ -74,8 +74,8 @@ TEST_CASE("the reference's series keep their names, kinds, labels and bounds", "
     const auto* d = find(definitions, "vllm:kv_offload_" + row.name);
     REQUIRE(d != nullptr);
     CHECK(d->kind == row.kind);
-    CHECK(d->label_names == (row.by_tier ? std::vector<std::string>{"tier"}
-                                         : std::vector<std::string>{}));
+    CHECK(d->label_names ==
+          (row.by_tier ? std::vector<std::string>{"tier"} : std::vector<std::string>{}));
     CHECK(d->buckets == row.buckets);
   }
   const auto is_reference = [](const MetricDefinition& d) { return d.name.starts_with("vllm:"); };
@@ -85,12 +85,14 @@ TEST_CASE("the reference's series keep their names, kinds, labels and bounds", "
 
 TEST_CASE("every help text carries unit, moment and labels", "[metrics][unit]") {
   const std::vector<std::string> units = {
-      "chunk", "byte",  "second", "job",   "share",    "request", "event",  "1 while", "pin",
-      "hold",  "lease", "call",   "lookup", "ticket", "message", "probe", "series", "hange"};
+      "chunk", "byte",  "second", "job",    "share",  "request", "event", "1 while", "pin",
+      "hold",  "lease", "call",   "lookup", "ticket", "message", "probe", "series",  "change"};
   for (const auto& d : metric_definitions(EngineConfig{})) {
     INFO(d.name << ": " << d.help);
+    std::string lower = d.help;
+    for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
     CHECK(std::any_of(units.begin(), units.end(), [&](const std::string& unit) {
-      return d.help.find(unit) != std::string::npos;
+      return lower.find(unit) != std::string::npos;
     }));
     const std::string moment = d.kind == MetricKind::counter ? "counted when "
                                : d.kind == MetricKind::gauge ? "At present: "
@@ -135,8 +137,8 @@ TEST_CASE("what is declared is on the page and nothing else is", "[metrics][unit
 TEST_CASE("a policy's series are declared by its configuration", "[metrics][unit]") {
   const TierDirectory directory;
   const std::string active = "vllm:kv_offload_tiering_backpressure_active";
-  const auto config = good_config(document(
-      R"("secondary_tiers": [)" + fs_tier(directory) + R"(, {"type": "example"}],
+  const auto config = good_config(
+      document(R"("secondary_tiers": [)" + fs_tier(directory) + R"(, {"type": "example"}],
          "admission_policy": {"type": "composite", "policies": [
            {"type": "cascade_backpressure"}, {"type": "promotion_concurrency"}]})"));
   const auto definitions = metric_definitions(config);
@@ -161,9 +163,9 @@ TEST_CASE("a tier's series are declared without starting it", "[metrics][unit]")
   TierWithMetrics::make_known();
   const TierDirectory directory;
   const std::string type = TierWithMetrics::kType;
-  const auto config = good_config(
-      document(R"("secondary_tiers": [{"type": ")" + type + R"("}, {"type": ")" + type + R"("}, )" +
-               fs_tier(directory) + "]"));
+  const auto config =
+      good_config(document(R"("secondary_tiers": [{"type": ")" + type + R"("}, {"type": ")" + type +
+                           R"("}, )" + fs_tier(directory) + "]"));
   const auto definitions = metric_definitions(config);
   const auto* d = find(definitions, TierWithMetrics::kSeries);
   REQUIRE(d != nullptr);
@@ -172,8 +174,7 @@ TEST_CASE("a tier's series are declared without starting it", "[metrics][unit]")
   CHECK(std::filesystem::is_empty(directory.path()));
 }
 
-TEST_CASE("a configuration that cannot be built still has the engine's series",
-          "[metrics][unit]") {
+TEST_CASE("a configuration that cannot be built still has the engine's series", "[metrics][unit]") {
   EngineConfig config;
   config.secondary_tiers.push_back({});
   config.secondary_tiers.back().type = "no-such-tier";

@@ -177,8 +177,8 @@ class Parser {
     for (const auto& [name, value] : sample.labels)
       if (name == "le") bound = number(value);
     if (!bound) fail("a bucket without le");
-    if (buckets_.is_open && (of != buckets_.of || *bound <= buckets_.bound ||
-                             sample.value < buckets_.count))
+    if (buckets_.is_open &&
+        (of != buckets_.of || *bound <= buckets_.bound || sample.value < buckets_.count))
       fail("buckets do not rise");
     const bool is_last = *bound > 1e308;
     buckets_ = {of, *bound, sample.value, !is_last};

@@ -109,8 +109,9 @@ TEST_CASE("a port in use is refused in one line", "[metrics][unit]") {
   const auto other = TestSocket::listen(kLoopback);
   const std::string port = std::to_string(other.port());
   CHECK(refusal(kLoopback, other.port()) ==
-        "metrics.port: " + port + " is in use on 127.0.0.1; choose another port, 0 for any free "
-        "one, or leave it out for no metrics page");
+        "metrics.port: " + port +
+            " is in use on 127.0.0.1; choose another port, 0 for any free "
+            "one, or leave it out for no metrics page");
   const auto server = must_start();
   CHECK(refusal(kLoopback, server->port()).starts_with("metrics.port: "));
   CHECK(get(server->port(), "/metrics").status == "HTTP/1.1 200 OK");  // the first one goes on
@@ -125,8 +126,7 @@ TEST_CASE("an address that is not of this machine is refused in one line", "[met
 }
 
 TEST_CASE("what is no address or port is refused in one line", "[metrics][unit]") {
-  const std::string after =
-      " is not an address; use 127.0.0.1 or another address of this machine";
+  const std::string after = " is not an address; use 127.0.0.1 or another address of this machine";
   CHECK(refusal("", 0) == "metrics.address: \"\"" + after);
   CHECK(refusal("0,127.0.0.1", 0) == "metrics.address: \"0,127.0.0.1\"" + after);
   const std::string range = " is not allowed; expected an integer in [0, 65535]";

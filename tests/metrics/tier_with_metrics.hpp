@@ -21,8 +21,11 @@ class TierWithMetrics : public SecondaryTier {
   }
 
   [[nodiscard]] std::vector<MetricDefinition> metric_definitions() const override {
-    return {{kSeries, MetricKind::gauge, "Degrees at present, labeled by tier and side.",
-             {"tier", "side"}, {}}};
+    return {{kSeries,
+             MetricKind::gauge,
+             "Degrees at present, labeled by tier and side.",
+             {"tier", "side"},
+             {}}};
   }
 
   [[nodiscard]] TierTraits traits() const override { return {kType, {}, {}}; }

@@ -77,8 +77,8 @@ std::uint32_t PrimaryCache::reserve_promotion(std::span<const OffloadKey> keys,
     assert(is_new);
     if (!is_new) break;
   }
-  while (!make_room(granted,
-                    VictimOrder::handed_out_first_first))  // the policy refused: take what is free
+  // A policy may refuse although enough is evictable: then take what is free.
+  while (!make_room(granted, VictimOrder::handed_out_first_first))
     granted = std::min<std::size_t>(granted - 1, pool_.free());
   for (const OffloadKey& key : keys.first(granted)) chunks.push_back(begin_writing(key, true));
   allocation_sizes_.add(1, granted + (granted < keys.size() ? 1 : 0));

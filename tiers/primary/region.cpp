@@ -89,10 +89,10 @@ Expected<std::unique_ptr<Region>> Region::create(const RegionOptions& options) {
   ::madvise(base, bytes, MADV_DONTDUMP);  // a core file should not be as large as the cache
   ::madvise(base, bytes, MADV_DONTFORK);  // a child of fork must not copy pages under running I/O
   region->touch_threads_ = std::clamp<std::uint32_t>(options.threads, 1, kTouchThreadsMax);
-  const auto begin = options.now ? std::optional(options.now()) : std::nullopt;
+  const MonotonicTime begin = options.now ? options.now() : MonotonicTime{};
   if (const int e = touch_pages(base, bytes, region->touch_threads_, kHugePageBytes); e != 0)
     return {OffloadErrc::io_error, asked + " could not be made resident: " + std::strerror(e)};
-  if (begin) region->touch_time_ = options.now() - *begin;
+  if (options.now) region->touch_time_ = options.now() - begin;
   return region;
 }
 
