@@ -2,7 +2,9 @@
 
 #include "kv_offload/messages/protocol/type_ids.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/atom.hpp>
 
 namespace kv_offload {
 namespace {

@@ -8,7 +8,11 @@
 #include "kv_offload/actors/secondary_tier_actor.hpp"
 #include "kv_offload/tiers/eviction/eviction_registry.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 namespace kv_offload {
 namespace {

@@ -1,6 +1,9 @@
 #include "kv_offload/actors/engine_metrics_actor.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 namespace kv_offload {
 
@@ -9,6 +12,7 @@ EngineMetricsActor::behavior_type EngineMetricsState::make_behavior(EngineMetric
   stats_.tier_labels = deps_.tier_labels;
   stats_.chunk_bytes = deps_.chunk_bytes;
   stats_.tiers.resize(deps_.tier_labels.empty() ? 0 : deps_.tier_labels.size() - 1);
+  deps_.board->put(stats_);  // a scrape before the first totals finds every series, at 0
   return {
       handled_by(this, &EngineMetricsState::publish),
       handled_by(this, &EngineMetricsState::answer),

@@ -3,7 +3,9 @@
 #include "kv_offload/actors/engine_log.hpp"
 #include "kv_offload/tiers/secondary_tier_registry.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+#include <caf/typed_actor.hpp>
 
 #include <thread>
 

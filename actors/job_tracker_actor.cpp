@@ -2,7 +2,10 @@
 
 #include "kv_offload/messages/broken_promise.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 namespace kv_offload {
 

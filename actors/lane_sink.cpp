@@ -1,6 +1,7 @@
 #include "kv_offload/actors/lane_sink.hpp"
 
-#include <caf/all.hpp>
+#include <caf/send.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 namespace kv_offload {
 

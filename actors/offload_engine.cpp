@@ -2,7 +2,8 @@
 
 #include "kv_offload/actors/engine_runtime.hpp"
 
-#include <caf/all.hpp>
+#include <caf/send.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 #include <mutex>
 #include <shared_mutex>

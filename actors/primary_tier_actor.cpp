@@ -1,6 +1,9 @@
 #include "kv_offload/actors/primary_tier_actor.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 namespace kv_offload {
 namespace {

@@ -1,7 +1,10 @@
 #include "kv_offload/actors/primary_tier_actor.hpp"
 #include "kv_offload/messages/broken_promise.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 // Holds, flights and the two ends of jobs of the primary_tier actor.
 namespace kv_offload {

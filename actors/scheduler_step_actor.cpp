@@ -1,6 +1,9 @@
 #include "kv_offload/actors/scheduler_step_actor.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 // Requests, tick and totals of the scheduler_step actor; lookups, stores and loads, and the engine-wide
 // calls have files of their own.

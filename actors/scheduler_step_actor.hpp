@@ -172,7 +172,7 @@ class SchedulerStepState {
   void send_fence(OpId id, bool publish);
   [[nodiscard]] bool flows_running() const;
   void push_drains_and_reset();
-  void finish_reset(const std::string& error);
+  void finish_reset(std::string error);
   void publish_totals();
 
   SchedulerStepActor::pointer self_;

@@ -1,6 +1,9 @@
 #include "kv_offload/actors/scheduler_step_actor.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 // Engine-wide calls of the scheduler_step actor: fences (steps, stats, events), drain and reset.
 namespace kv_offload {
@@ -181,11 +184,11 @@ void SchedulerStepState::revision_changed(const RevisionChanged& m) {
   if (--op.revisions_open == 0) finish_reset(op.error);
 }
 
-void SchedulerStepState::finish_reset(const std::string& error) {
+void SchedulerStepState::finish_reset(std::string error) {
   const auto reply = reset_->second.reply;
   reset_.reset();
   if (error.empty()) reply.deliver(Ok{});
-  else reply.fail(OffloadErrc::unsupported, error);
+  else reply.fail(OffloadErrc::unsupported, std::move(error));
 }
 
 }  // namespace kv_offload

@@ -1,7 +1,10 @@
 #include "kv_offload/actors/scheduler_step_actor.hpp"
 #include "kv_offload/messages/broken_promise.hpp"
 
-#include <caf/all.hpp>
+#include <caf/actor_cast.hpp>
+#include <caf/send.hpp>
+#include <caf/stateful_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 // The lookup flow of the scheduler_step actor, in the order in which a call meets it:
 //

@@ -13,7 +13,9 @@ EngineConfig default_config(const EngineOptions& options, const EngineDefaults& 
   config.chunk_bytes = defaults.chunk_bytes;
   config.cpu_bytes_to_use = defaults.primary_bytes;
   config.tokens_per_chunk = defaults.tokens_per_chunk;
-  config.log_level = "warn";  // the table says what the start-up lines would
+  config.identity.model_name = "kv-offload-bench";
+  // The table says what the start-up lines would; warnings about lasting files concern a named directory.
+  config.log_level = options.dir ? "warn" : "error";
   if (options.tiers.empty()) {
     config.primary.headroom_share = 0;
     config.primary.hold_share = 1;

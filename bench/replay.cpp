@@ -204,6 +204,7 @@ int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& er
   if (const auto error = check_writable(options.output.json_file)) return refuse(*error);
   const auto trace = load_trace(options);
   if (!trace) return refuse(to_string(trace.error()));
+  ProgressLine cleaning(!options.output.quiet);  // cleared after `dir` has removed its files
   const auto dir = WorkDir::open(options.engine.dir);
   if (!dir) return refuse(to_string(dir.error()));
   EngineDefaults defaults;
@@ -223,6 +224,7 @@ int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& er
   const int status = report(options, running.config(), outcome, out, err);
   out.flush();
   hold_metrics(running, options.metrics_hold_seconds, out);
+  if (dir->is_temporary()) cleaning.show("removing temporary files");
   if (running.shutdown()) return status;
   err << "kv-offload-bench: a tier's I/O thread did not end by the shutdown deadline\n";
   return kCheckFailed;

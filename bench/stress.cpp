@@ -173,6 +173,7 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
         "--break: this build cannot break its promises; configure with "
         "-DKV_OFFLOAD_TEST_FAULTS=ON");
   if (const auto error = check_writable(options.output.json_file)) return refuse(*error);
+  ProgressLine cleaning(!options.output.quiet);  // cleared after `dir` has removed its files
   const auto dir = WorkDir::open(options.engine.dir);
   if (!dir) return refuse(to_string(dir.error()));
   EngineDefaults defaults;
@@ -211,6 +212,7 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
   for (const auto& problem : found.problems) err << "kv-offload-bench: " << problem << '\n';
   if (const auto error = write_json(options.output.json_file, document(options, found, promises)))
     return refuse(*error);
+  if (dir->is_temporary()) cleaning.show("removing temporary files");
   return all_held(promises) && found.problems.empty() ? kHeld : kCheckFailed;
 }
 

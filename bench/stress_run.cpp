@@ -14,9 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Different chunks of a run: what its directories may grow to, 64 MiB per second in each tier.
+/// Different chunks of a run: its directories grow by 16 MiB per second and tier, so that cleaning up
+/// behind it takes no longer than the run did.
 std::uint64_t chunks_max(double seconds, std::uint64_t chunk_bytes) {
-  const double bytes = std::clamp(seconds * 64 * 1048576, 256.0 * 1048576, 4096.0 * 1048576);
+  const double bytes = std::clamp(seconds * 16 * 1048576, 64.0 * 1048576, 1024.0 * 1048576);
   return static_cast<std::uint64_t>(bytes /
                                     static_cast<double>(std::max<std::uint64_t>(chunk_bytes, 1)));
 }

@@ -19,6 +19,7 @@ class WorkDir {
   ~WorkDir();
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] bool is_temporary() const { return temporary_; }
   /// Makes (if need be) and answers DIR/<name>, with ':' as '-', so that no shell has to quote it.
   [[nodiscard]] Expected<std::filesystem::path> subdirectory(std::string name) const;
 

@@ -6,6 +6,9 @@ copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -r "$root"/{.ci,.cmake,actors,admission,bench,messages,tests,tiers} "$copy"
 
+# What is wrong in the sources themselves is another test's business.
+before=$("$root/.ci/check_rooms.sh" "$copy" || true)
+
 expected=()
 # plant RULE FILE LINE...: the last line breaks the rule.
 plant() {
@@ -73,9 +76,10 @@ failed=0
 for line in "${expected[@]}"; do
   grep -qxF -- "$line" "$copy/out" || { echo "not found: $line"; failed=1; }
 done
+allowed=$(printf '%s\n' "${expected[@]}" "$before")
 while read -r line; do
   [[ $line == 'check_rooms: '* ]] && continue
-  printf '%s\n' "${expected[@]}" | grep -qxF -- "$line" || { echo "not planted: $line"; failed=1; }
+  grep -qxF -- "$line" <<< "$allowed" || { echo "not planted: $line"; failed=1; }
 done < "$copy/out"
 echo "${#expected[@]} planted violations"
 exit $failed

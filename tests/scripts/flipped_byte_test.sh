@@ -6,8 +6,7 @@ mkdir "$work/dir"
 small_replay --json "$work/clean.json"
 equal 'corrupt chunks of a clean run' "$(number "$work/clean.json" '.tiers["1:fs"].corrupt')" 0
 
-# A key that the next run certainly asks the tier for: the first chunk of the trace was evicted from the primary tier
-# and belongs to a conversation that returns. Every file is tried in turn until a run has read the flipped one.
+# The next run starts with an empty primary tier and a tier that holds the whole trace: it reads every file.
 mapfile -t files < <(find "$work/dir" -name '*.bin' | sort)
 ((${#files[@]} > 0)) || fail 'the first run stored nothing'
 victim=${files[0]}

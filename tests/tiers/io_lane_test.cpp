@@ -387,6 +387,23 @@ TEST_CASE("jobs that ran when the lane was killed never report", "[io][lane]") {
   CHECK_FALSE(f.sink.lane_is_dead());
 }
 
+TEST_CASE("a dead lane whose device still has a buffer does not stop cleanly", "[io][lane]") {
+  LaneFixture f;
+  f.script = [](const IoRequest&, std::uint64_t) {
+    ScriptedResult result;
+    result.never = true;
+    return result;
+  };
+  f.start();
+  const JobId id = f.submit(f.job(false, tier_keys(0, 1)));
+  while (f.memory.uses() == 0) f.make_turns(1);
+  f.backend->break_with(EBADF);
+  REQUIRE(f.sink.wait_death().has_value());
+  CHECK_FALSE(f.lane->stop(5s));
+  CHECK_FALSE(f.lane->stop(5s));
+  CHECK_FALSE(f.sink.has_ended(id));
+}
+
 TEST_CASE("a broken backend ends the lane aloud and later jobs fail at once", "[io][lane]") {
   LaneFixture f;
   f.start();

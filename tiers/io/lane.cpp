@@ -55,6 +55,7 @@ struct Lane::State {
   LaneCounters counters;
   std::atomic<bool> abandoned{false};
   std::atomic<bool> failed{false};
+  std::atomic<bool> has_loose_io{false};  // the thread ended, the device still has buffers
 
   std::mutex mutex;  // guards the rest
   std::condition_variable changed;
@@ -98,7 +99,10 @@ void Lane::run_thread(const std::shared_ptr<State>& state) {
   name_this_thread(s.options.name);
   auto opened = s.backend->open();
   const bool is_open = opened.has_value();
-  if (!is_open) s.inbox.close();
+  if (!is_open) {
+    s.failed = true;
+    s.inbox.close();
+  }
   {
     const std::lock_guard lock(s.mutex);
     s.opened = std::move(opened);
@@ -106,19 +110,13 @@ void Lane::run_thread(const std::shared_ptr<State>& state) {
     s.changed.notify_all();
   }
   if (is_open) {
-    std::string died;
-    try {
-      LaneWorker worker(s.options, *s.backend, *s.storage, s.inbox, s.sink, s.counters,
-                        s.abandoned);
-      if (worker.run() == LaneWorker::End::failed) died = worker.failure();
-    } catch (const std::exception& e) {
-      died = e.what();
-    }
-    if (!died.empty()) {
+    LaneWorker worker(s.options, *s.backend, *s.storage, s.inbox, s.sink, s.counters, s.abandoned);
+    if (worker.run() == LaneWorker::End::failed) {
       s.failed = true;
       s.inbox.close();
-      s.sink.lane_died(std::move(died));
+      s.sink.lane_died(worker.failure());
     }
+    s.has_loose_io = s.backend->in_flight() > 0;
   }
   s.enter(State::Phase::ended);
 }
@@ -154,12 +152,12 @@ bool Lane::stop(Duration patience) {
   cancel_queued();
   std::unique_lock lock(s.mutex);
   if (s.phase == State::Phase::idle) s.phase = State::Phase::ended;
-  if (!s.thread.joinable()) return s.phase == State::Phase::ended;
+  if (!s.thread.joinable()) return s.phase == State::Phase::ended && !s.has_loose_io;
   if (s.phase == State::Phase::running) s.backend->wake();
   if (s.changed.wait_for(lock, patience, [&] { return s.phase == State::Phase::ended; })) {
     lock.unlock();
     s.thread.join();
-    return true;
+    return !s.has_loose_io;
   }
   s.abandoned = true;
   s.thread.detach();

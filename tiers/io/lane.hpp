@@ -36,8 +36,9 @@ class Lane {
   void cancel_queued();
 
   /// Queued jobs are cancelled, running ones end, the thread is joined. False: it did not end within
-  /// `patience`. Then thread, backend, storage and what they point at are leaked (the sink will not be
-  /// called any more), and the primary tier's memory must stay mapped.
+  /// `patience`, or it died and the device still has buffers of it. Then what a leaked thread or device
+  /// may touch is leaked (the sink will not be called any more), and the primary tier's memory must stay
+  /// mapped.
   bool stop(Duration patience);
 
   [[nodiscard]] const LaneCounters& counters() const;

@@ -74,6 +74,7 @@ class LaneWorker {
   [[nodiscard]] std::optional<bool> next_start() const;
   [[nodiscard]] ChunkContext context(TransferSlot slot);
 
+  End work_until_closed();
   bool answer_probes();
   void start_transfers();
   bool start_next(bool is_load);
