@@ -10,7 +10,7 @@ int main() {
   using namespace kv_offload;
   char dir[] = "/tmp/kv_offload-example-XXXXXX";
   if (mkdtemp(dir) == nullptr) return 1;
-  auto config = EngineConfig::parse(R"({"chunk_bytes": "64KiB", "cpu_bytes_to_use": "16MiB", "log_level": "warn",
+  auto config = EngineConfig::parse(R"({"chunk_bytes": "64KiB", "cpu_bytes_to_use": "16MiB", "log_level": "error",
       "secondary_tiers": [{"type": "fs", "root_dir": ")" + std::string(dir) + R"("}]})");
   if (!config) return std::fprintf(stderr, "%s\n", to_string(config.error()).c_str()), 2;
   auto started = OffloadEngine::start(*config);

@@ -63,7 +63,20 @@ FsStorage::~FsStorage() {
   }
 }
 
+void FsStorage::adopt_namespace() {
+  if (!shared_->namespace_changed.load(std::memory_order_acquire)) return;
+  const std::lock_guard lock(shared_->mutex);
+  if (shared_->next_mapper) {
+    mapper_ = std::move(*shared_->next_mapper);
+    shared_->next_mapper.reset();
+    digester_ = ChunkDigester(mapper_.digest_namespace());
+    refused_ = RefusedKeys(kRefusedKeysMax);
+  }
+  shared_->namespace_changed = false;
+}
+
 LookupResult FsStorage::probe(const OffloadKey& key) {
+  adopt_namespace();
   mapper_.path_of(key, scratch_path_);
   if (const auto* reason = refused_.find(key)) {
     if (*reason == RefusedKeys::Reason::corrupt) return LookupResult::miss;
@@ -83,6 +96,7 @@ LookupResult FsStorage::probe(const OffloadKey& key) {
 
 StorageStep FsStorage::begin(const ChunkContext& chunk) {
   OpenFile& file = files_[chunk.slot];
+  adopt_namespace();
   mapper_.path_of(*chunk.key, file.path);
   file.temp_path.clear();
   file.stage = Stage::moving_row;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,9 @@ struct FsShared {
   std::atomic<bool> is_direct{
       true};  ///< O_DIRECT works in this directory; set before the first job
 
+  std::atomic<bool> namespace_changed{false};  ///< `next_mapper` waits for the lane
   std::mutex mutex;  // guards the rest
+  std::optional<FileMapper> next_mapper;
   std::vector<OffloadingEvent> events;
   std::uint64_t events_dropped = 0;
 };
@@ -59,6 +62,8 @@ class FsStorage final : public LaneStorage {
     std::string temp_path;  // empty: no temporary file exists
   };
 
+  /// Takes over a namespace that set_revision left behind; no transfer of the old one is open then.
+  void adopt_namespace();
   StorageStep begin_store(const ChunkContext& chunk);
   StorageStep begin_load(const ChunkContext& chunk);
   int create_temp(OpenFile& file);
@@ -73,11 +78,11 @@ class FsStorage final : public LaneStorage {
   int close_file(OpenFile& file);
   [[nodiscard]] int direct_flag() const;
 
-  const FileMapper mapper_;
+  FileMapper mapper_;
   const FsConfig config_;
   const std::uint64_t payload_bytes_;
   const std::shared_ptr<FsShared> shared_;
-  const ChunkDigester digester_;
+  ChunkDigester digester_;
   TempNames temp_names_;
   std::vector<OpenFile> files_;  // indexed by slot
   RefusedKeys refused_;

@@ -59,7 +59,7 @@ Expected<std::unique_ptr<SecondaryTier>> FsTier::make(const FsConfig& config,
   auto storage = std::make_unique<FsStorage>(*mapper, config, primary.payload_bytes, shared);
   auto lane = std::make_unique<Lane>(std::move(options), std::move(backend), std::move(storage));
   return std::unique_ptr<SecondaryTier>(new FsTier(
-      config, std::move(*mapper), std::move(environment), std::move(shared), std::move(lane)));
+      config, identity, std::move(*mapper), std::move(environment), std::move(shared), std::move(lane)));
 }
 
 TierTraits FsTier::traits() const { return {"fs", Medium::storage, config_.locality}; }
@@ -109,6 +109,22 @@ void FsTier::log(const std::string& line) const {
 }
 
 bool FsTier::probe(ProbeId probe, KeyList keys) { return lane_->probe(probe, std::move(keys)); }
+
+Expected<Ok> FsTier::set_revision(const std::string& revision) {
+  auto identity = identity_;
+  identity.revision = revision;
+  auto mapper = FileMapper::make(mapper_.root_dir(), identity);
+  if (!mapper) return labelled(mapper.error());
+  if (const auto directory = open_fs_directory(*mapper, config_.checksum); !directory)
+    return labelled(directory.error());
+  identity_ = std::move(identity);
+  mapper_ = *mapper;
+  log("revision \"" + revision + "\": chunks are in " + mapper_.chunk_dir());
+  const std::lock_guard lock(shared_->mutex);
+  shared_->next_mapper = std::move(*mapper);
+  shared_->namespace_changed = true;
+  return Ok{};
+}
 
 std::vector<OffloadingEvent> FsTier::take_events() {
   const std::lock_guard lock(shared_->mutex);

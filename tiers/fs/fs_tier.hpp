@@ -34,14 +34,17 @@ class FsTier final : public SecondaryTier {
   void submit(std::vector<TransferJob> jobs) override { lane_->submit(std::move(jobs)); }
   void cancel(JobId job) override { lane_->cancel(job); }
   void cancel_queued() override { lane_->cancel_queued(); }
+  /// Opens the directory of the new revision on the caller's thread: a few metadata calls, once.
+  Expected<Ok> set_revision(const std::string& revision) override;
   std::vector<OffloadingEvent> take_events() override;
   [[nodiscard]] TierStats stats() const override;
   bool stop(Duration patience) override { return lane_->stop(patience); }
 
  private:
-  FsTier(FsConfig config, FileMapper mapper, TierEnvironment environment,
+  FsTier(FsConfig config, NamespaceIdentity identity, FileMapper mapper, TierEnvironment environment,
          std::shared_ptr<FsShared> shared, std::unique_ptr<Lane> lane)
       : config_(std::move(config)),
+        identity_(std::move(identity)),
         mapper_(std::move(mapper)),
         environment_(std::move(environment)),
         shared_(std::move(shared)),
@@ -51,7 +54,8 @@ class FsTier final : public SecondaryTier {
   void log(const std::string& line) const;
 
   const FsConfig config_;
-  const FileMapper mapper_;
+  NamespaceIdentity identity_;
+  FileMapper mapper_;
   const TierEnvironment environment_;
   const std::shared_ptr<FsShared> shared_;
   const std::unique_ptr<Lane> lane_;

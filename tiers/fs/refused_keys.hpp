@@ -38,7 +38,7 @@ class RefusedKeys {
   [[nodiscard]] std::size_t size() const { return reasons_.size(); }
 
  private:
-  const std::size_t keys_max_;
+  std::size_t keys_max_;
   absl::flat_hash_map<OffloadKey, Reason> reasons_;
   std::deque<OffloadKey> order_;
 };
