@@ -61,6 +61,9 @@ struct EngineConfig {
   PrimaryConfig primary;
   std::vector<SecondaryTierConfig> secondary_tiers;
   ConfigNode admission_policy{ConfigNode::Value(nullptr)};  ///< null: always_admit
+  /// Fields that every tier's latency detector starts from; a tier's own `backpressure` wins field by
+  /// field. A tier has a detector if it has the key (also null or {}) or if this has any field.
+  ConfigNode backpressure{ConfigNode::Value(nullptr)};
   NamespaceIdentity identity;
   Deadlines deadlines;
   MetricsConfig metrics;

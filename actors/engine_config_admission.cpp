@@ -34,6 +34,9 @@ AdmissionEnvironment admission_environment(const EngineConfig& config) {
 Expected<AdmissionSetup> build_admission(const EngineConfig& config) {
   AdmissionConfig parts;
   parts.policy = &config.admission_policy;
+  if (!config.backpressure.is_null()) parts.backpressure = &config.backpressure;
+  for (const auto& tier : config.secondary_tiers)
+    parts.tier_backpressure.push_back(tier.node.find("backpressure"));
   return set_up_admission(parts, admission_environment(config));
 }
 

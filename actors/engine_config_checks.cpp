@@ -163,10 +163,6 @@ Problem check_tiers(const EngineConfig& config) {
     const std::string path =
         tier.path.empty() ? "secondary_tiers[" + std::to_string(i) + "]" : tier.path;
     if (tier.type.empty()) return path + ".type: missing; expected the name of a tier type";
-    if (const ConfigNode* b = tier.node.find("backpressure"); b != nullptr && !b->is_null())
-      return refuse(path + ".backpressure", b->text(),
-                    "it absent or null: this version has no latency detector per tier; use "
-                    "admission_policy of type cascade_backpressure");
     const TierConfig built{tier.type, tier.node, path, config.identity, tier.faults};
     if (auto error = secondary_tiers().validate(built)) return to_string(*error);
   }

@@ -46,14 +46,11 @@ void read_cache_groups(ConfigReader& identity, EngineConfig& config) {
   }
 }
 
-/// Only its shape is read here: it stays in the tier's node, for validate() to decide on.
-void read_backpressure(ConfigReader& reader, EngineConfig& config) {
+/// Only its shape is read here: it stays in the tier's node, and admission reads its fields.
+void read_backpressure(ConfigReader& reader) {
   const ConfigNode* node = reader.child("backpressure");
-  if (node == nullptr || node->object() != nullptr) return;
-  if (!node->is_null()) return reader.fail("backpressure", *node, "an object or null");
-  config.notes.push_back(
-      reader.path_of("backpressure") +
-      ": has no effect: null, and this version has no latency detector per tier");
+  if (node != nullptr && node->object() == nullptr && !node->is_null())
+    reader.fail("backpressure", *node, "an object or null");
 }
 
 /// Keys that the reference's tiers have and ours need not.
@@ -77,7 +74,7 @@ SecondaryTierConfig read_tier(ConfigReader& reader, const ConfigNode::Object& ke
   if (!reader.has("type"))
     reader.fail(reader.path_of("type") + ": missing; expected the name of a tier type, such as fs");
   if (reader.has("pin_share")) tier.pin_share = reader.number("pin_share", 0, 0, 1);
-  read_backpressure(reader, config);
+  read_backpressure(reader);
   note_keys_without_effect(reader, tier.type, config);
   // What is left is the tier's own; it reads and checks those keys itself.
   ConfigNode::Object own;

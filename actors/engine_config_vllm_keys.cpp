@@ -130,13 +130,10 @@ void read_keys_without_effect(ConfigReader& document, EngineConfig& config) {
     }
     config.notes.push_back(key + ": has no effect: " + std::string(why));
   }
-  // Defaults for the tiers' latency detectors; with no fields given there is none (see the tiers).
   if (const ConfigNode* node = document.child("backpressure")) {
-    const bool empty = node->is_null() || (node->object() != nullptr && node->object()->empty());
-    if (!empty)
-      document.fail("backpressure", *node,
-                    "it absent or {}: this version has no latency detector per tier; use "
-                    "admission_policy of type cascade_backpressure");
+    if (node->object() == nullptr && !node->is_null())
+      document.fail("backpressure", *node, "an object or null");
+    config.backpressure = *node;
   }
 }
 

@@ -116,7 +116,7 @@ TEST_CASE("keys of other engines are accepted with a note that they have no effe
     "secondary_tiers": [{"type": "fs", "root_dir": "/x", "module_path": "a.b",
       "n_read_threads": 16, "n_write_threads": 16, "backpressure": null}])"));
   CHECK_FALSE(c.validate());
-  REQUIRE(c.notes.size() == 12);
+  REQUIRE(c.notes.size() == 11);
   for (const auto& note : c.notes) CHECK(note.find(": has no effect: ") != std::string::npos);
   CHECK(std::count_if(c.notes.begin(), c.notes.end(), [](const auto& note) {
           return note.substr(0, 16) == "store_threshold:";

@@ -1,3 +1,4 @@
+#include "kv_offload/actors/engine_config_admission.hpp"
 #include "kv_offload/tests/config/config_lines.hpp"
 
 #include <catch2/catch.hpp>
@@ -69,11 +70,8 @@ TEST_CASE("tiers, eviction and admission are checked by those who know them", "[
   const std::pair<std::string, std::string> table[] = {
       {R"("eviction_policy": "fifo")",
        "eviction_policy: \"fifo\" is not allowed; expected one of: arc, lru, s3fifo"},
-      {R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "backpressure": {}}])",
-       "secondary_tiers[0].backpressure: an object is not allowed; expected it absent or null: "
-       "this "
-       "version has no latency detector per tier; use admission_policy of type "
-       "cascade_backpressure"},
+      {R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "backpressure": {"alpha": 0}}])",
+       "secondary_tiers[0].backpressure.alpha: 0 is not allowed; expected a number in (0, 1]"},
       {R"("admission_policy": {"type": "promotion_concurrency", "max_inflight_promotions": 0})",
        "admission_policy.max_inflight_promotions: 0 is not allowed; expected an integer in [1, "
        "1073741824]"},
@@ -102,6 +100,27 @@ TEST_CASE("null means absent where the reference writes null", "[config]") {
   CHECK(line_about(document(R"("admission_policy": null, "metrics": {"port": null},
       "backpressure": {}, "identity": {"canonical_format": null},
       "secondary_tiers": [{"type": "fs", "root_dir": "/x", "backpressure": null}])")) == "valid");
+}
+
+TEST_CASE("a tier has a latency detector exactly where the reference would build one", "[config]") {
+  // Top-level {absent, {}, fields} × tier {absent, null, {}, fields}: none only where the tier's key is
+  // absent and the top level has no field.
+  const std::string top[] = {"", R"("backpressure": {},)", R"("backpressure": {"alpha": 0.3},)"};
+  const std::string tier[] = {"", R"(, "backpressure": null)", R"(, "backpressure": {})",
+                              R"(, "backpressure": {"cooldown_s": 2})"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    for (std::size_t j = 0; j < 4; ++j) {
+      const auto config = EngineConfig::parse(
+          R"({"chunk_bytes": 4096, "cpu_bytes_to_use": "1MiB", )" + top[i] +
+          R"("secondary_tiers": [{"type": "fs", "root_dir": "/x")" + tier[j] + "}]}");
+      REQUIRE(config);
+      CHECK_FALSE(config->validate());
+      const auto setup = build_admission(*config);
+      REQUIRE(setup);
+      CAPTURE(i, j);
+      CHECK((setup->policy->name() == "composite") == (i == 2 || j > 0));
+    }
+  }
 }
 
 TEST_CASE("a configuration built in code is held to the same ranges", "[config]") {

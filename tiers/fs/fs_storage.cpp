@@ -158,8 +158,16 @@ int FsStorage::create_temp(OpenFile& file) {
 /// Creates the directories between the root and `path` that are missing, also after somebody cleared
 /// the root while the engine ran. Never the root itself. 0 or errno.
 int FsStorage::make_parents(const std::string& path) {
-  for (std::size_t at = mapper_.chunk_dir().size(); at != std::string::npos;
-       at = path.find('/', at + 1)) {
+  const std::size_t top = mapper_.chunk_dir().size();
+  std::size_t at = path.rfind('/');
+  // From the innermost outwards: usually only that one is missing.
+  while (true) {
+    scratch_path_.assign(path, 0, at);
+    if (::mkdir(scratch_path_.c_str(), kDirectoryMode) == 0 || errno == EEXIST) break;
+    if (errno != ENOENT || at <= top) return errno;
+    at = path.rfind('/', at - 1);
+  }
+  while ((at = path.find('/', at + 1)) != std::string::npos) {
     scratch_path_.assign(path, 0, at);
     if (::mkdir(scratch_path_.c_str(), kDirectoryMode) != 0 && errno != EEXIST) return errno;
   }

@@ -26,7 +26,7 @@ struct FsShared {
       true};  ///< O_DIRECT works in this directory; set before the first job
 
   std::atomic<bool> namespace_changed{false};  ///< `next_mapper` waits for the lane
-  std::mutex mutex;  // guards the rest
+  std::mutex mutex;                            // guards the rest
   std::optional<FileMapper> next_mapper;
   std::vector<OffloadingEvent> events;
   std::uint64_t events_dropped = 0;

@@ -58,8 +58,9 @@ Expected<std::unique_ptr<SecondaryTier>> FsTier::make(const FsConfig& config,
   auto backend = make_backend ? make_backend(options) : make_ring(options);
   auto storage = std::make_unique<FsStorage>(*mapper, config, primary.payload_bytes, shared);
   auto lane = std::make_unique<Lane>(std::move(options), std::move(backend), std::move(storage));
-  return std::unique_ptr<SecondaryTier>(new FsTier(
-      config, identity, std::move(*mapper), std::move(environment), std::move(shared), std::move(lane)));
+  return std::unique_ptr<SecondaryTier>(new FsTier(config, identity, std::move(*mapper),
+                                                   std::move(environment), std::move(shared),
+                                                   std::move(lane)));
 }
 
 TierTraits FsTier::traits() const { return {"fs", Medium::storage, config_.locality}; }

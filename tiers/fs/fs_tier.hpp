@@ -41,8 +41,8 @@ class FsTier final : public SecondaryTier {
   bool stop(Duration patience) override { return lane_->stop(patience); }
 
  private:
-  FsTier(FsConfig config, NamespaceIdentity identity, FileMapper mapper, TierEnvironment environment,
-         std::shared_ptr<FsShared> shared, std::unique_ptr<Lane> lane)
+  FsTier(FsConfig config, NamespaceIdentity identity, FileMapper mapper,
+         TierEnvironment environment, std::shared_ptr<FsShared> shared, std::unique_ptr<Lane> lane)
       : config_(std::move(config)),
         identity_(std::move(identity)),
         mapper_(std::move(mapper)),

@@ -12,6 +12,7 @@ bool LaneInbox::push_probe(ProbeId id, KeyList keys) {
   if (probe_keys_ != 0 && probe_keys_ + keys.size() > probe_keys_max_) return false;
   probe_keys_ += keys.size();
   probes_.push_back({id, std::move(keys)});
+  publish_counts();
   wake_if_asleep(kProbes, lock);
   return true;
 }
@@ -27,6 +28,7 @@ std::vector<TransferJob> LaneInbox::push_jobs(std::vector<TransferJob> jobs) {
     reasons |= job.is_promotion ? kLoads : kStores;
     queue(job.is_promotion).push_back(std::move(job));
   }
+  publish_counts();
   wake_if_asleep(reasons, lock);
   jobs.erase(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(taken));
   return jobs;
@@ -40,6 +42,7 @@ std::optional<TransferJob> LaneInbox::cancel(const JobId& id) {
     if (it == jobs->end()) continue;
     TransferJob job = std::move(*it);
     jobs->erase(it);
+    publish_counts();
     return job;
   }
   return std::nullopt;
@@ -53,6 +56,7 @@ std::vector<TransferJob> LaneInbox::cancel_queued() {
     std::move(jobs->begin(), jobs->end(), std::back_inserter(cancelled));
     jobs->clear();
   }
+  publish_counts();
   return cancelled;
 }
 
@@ -67,11 +71,13 @@ std::uint64_t LaneInbox::queued_jobs() const {
 }
 
 std::optional<LaneInbox::Probe> LaneInbox::pop_probe() {
+  if (num_probes_.load(std::memory_order_relaxed) == 0) return std::nullopt;
   const std::lock_guard lock(mutex_);
   if (probes_.empty()) return std::nullopt;
   Probe probe = std::move(probes_.front());
   probes_.pop_front();
   probe_keys_ -= probe.keys.size();
+  publish_counts();
   return probe;
 }
 
@@ -81,12 +87,14 @@ std::optional<TransferJob> LaneInbox::pop_job(bool is_load) {
   if (jobs.empty()) return std::nullopt;
   TransferJob job = std::move(jobs.front());
   jobs.pop_front();
+  publish_counts();
   return job;
 }
 
-bool LaneInbox::has_job(bool is_load) const {
-  const std::lock_guard lock(mutex_);
-  return !(is_load ? loads_ : stores_).empty();
+void LaneInbox::publish_counts() {
+  num_probes_.store(probes_.size(), std::memory_order_relaxed);
+  num_loads_.store(loads_.size(), std::memory_order_relaxed);
+  num_stores_.store(stores_.size(), std::memory_order_relaxed);
 }
 
 void LaneInbox::mark_storing(std::span<const OffloadKey> keys,

@@ -7,6 +7,8 @@
 
 #include <absl/container/flat_hash_map.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -48,7 +50,10 @@ class LaneInbox {
   // --- the lane's thread ------------------------------------------------------------------------
   std::optional<Probe> pop_probe();
   std::optional<TransferJob> pop_job(bool is_load);
-  [[nodiscard]] bool has_job(bool is_load) const;
+  /// Without the mutex: may lag behind a push, which then wakes the lane.
+  [[nodiscard]] bool has_job(bool is_load) const {
+    return (is_load ? num_loads_ : num_stores_).load(std::memory_order_relaxed) != 0;
+  }
   /// Sets verdict `retry` where a store of the key is on its way; other verdicts stay.
   void mark_storing(std::span<const OffloadKey> keys, std::span<LookupResult> verdicts) const;
   /// A job that was popped or cancelled has ended; call before its Outcome is told.
@@ -60,6 +65,7 @@ class LaneInbox {
 
  private:
   std::deque<TransferJob>& queue(bool is_load) { return is_load ? loads_ : stores_; }
+  void publish_counts();
   void wake_if_asleep(std::uint8_t reason, std::unique_lock<std::mutex>& lock);
 
   const std::uint32_t probe_keys_max_;
@@ -75,6 +81,11 @@ class LaneInbox {
   std::uint32_t jobs_ = 0;  // taken and not ended
   std::uint8_t asleep_for_ = 0;
   bool closed_ = false;
+
+  // Sizes of the queues for the lane, which asks often and needs no exact answer.
+  std::atomic<std::size_t> num_probes_{0};
+  std::atomic<std::size_t> num_loads_{0};
+  std::atomic<std::size_t> num_stores_{0};
 };
 
 }  // namespace kv_offload

@@ -252,7 +252,7 @@ bool LaneWorker::push_waiting() {
 bool LaneWorker::reap(Duration wait) {
   completions_.clear();
   const int error = backend_.reap(completions_, wait);
-  inbox_.woke_up();
+  if (wait > Duration::zero()) inbox_.woke_up();
   for (const IoCompletion& completion : completions_) completed(completion);
   if (error != 0) return fail("wait", error);
   if (!held_.empty()) release_held(options_.now());
