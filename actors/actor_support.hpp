@@ -17,7 +17,8 @@ struct ActorEnvironment {
   /// Tests only: sees every handled message. Null in production.
   std::function<void(std::string_view actor, std::string_view message)> trace;
   /// Deadlines are met to within this; totals are published this often.
-  Duration tick = std::chrono::milliseconds(50);
+  /// 100 ms: six actors then wake an idle engine 60 times a second, below 0.5 % of a core.
+  Duration tick = std::chrono::milliseconds(100);
 };
 using SharedEnvironment = std::shared_ptr<const ActorEnvironment>;
 

@@ -166,6 +166,9 @@ class SchedulerStepState {
   template <class T>
   bool refuses_work(const Reply<T>& reply);
   void maybe_forget(RequestHandle handle);
+  /// Each lease belongs to a live request; a caller that never completes any is told `busy`.
+  template <class T>
+  bool refuses_lease(const Reply<T>& reply);
   JobId next_job() { return {deps_.domain, next_job_++}; }
   bool jobs_fit(std::size_t n) const { return open_jobs_ + n <= deps_.jobs_max; }
   void start_fence(FenceOp op, bool publish);
@@ -208,6 +211,14 @@ SchedulerStepState::Request* SchedulerStepState::live_request(RequestHandle hand
   if (request != nullptr && !request->finished) return request;
   reply.fail(OffloadErrc::unknown_request, "request " + to_string(handle) + " is not live: announce it with new_request");
   return nullptr;
+}
+
+template <class T>
+bool SchedulerStepState::refuses_lease(const Reply<T>& reply) {
+  constexpr std::size_t kLeasesPerRequest = 16;  // a request rarely has more than one load and one store open
+  if (leases_.size() < kLeasesPerRequest * deps_.requests_max) return false;
+  reply.fail(OffloadErrc::busy, std::to_string(leases_.size()) + " leases are open: complete some");
+  return true;
 }
 
 /// Calls that start work are refused during a reset; calls that end work never ask.

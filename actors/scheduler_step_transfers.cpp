@@ -15,7 +15,7 @@
 namespace kv_offload {
 
 void SchedulerStepState::prepare_store(const PrepareStoreCall& m) {
-  if (refuses_work(m.reply)) return;
+  if (refuses_work(m.reply) || refuses_lease(m.reply)) return;
   auto* request = live_request(m.request, m.reply);
   if (request == nullptr) return;
   const auto id = next_op_++;
@@ -188,7 +188,7 @@ void SchedulerStepState::jobs_ended(const JobsEnded& m) {
 // -- load -----------------------------------------------------------------------------------------------------
 
 void SchedulerStepState::prepare_load(const PrepareLoadCall& m) {
-  if (refuses_work(m.reply)) return;
+  if (refuses_work(m.reply) || refuses_lease(m.reply)) return;
   auto* request = live_request(m.request, m.reply);
   if (request == nullptr) return;
   const auto id = next_op_++;
