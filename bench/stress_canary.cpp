@@ -54,7 +54,9 @@ std::string StressCanary::store() {
 void StressCanary::run(const std::atomic<bool>& stop) {
   for (std::uint64_t number = 0; !stop.load(std::memory_order_relaxed); ++number) {
     if (!one_round(number)) return;
+    const auto asleep = Clock::now();
     std::this_thread::sleep_for(kPeriod);
+    overslept_.record(Clock::now() - asleep - kPeriod);
   }
 }
 

@@ -40,6 +40,10 @@ Evidence ended_waits(const StressFindings& f) {
   Evidence e;
   e.add(f.callers.unanswered, "calls had no answer");
   e.add(f.completions_open, "complete_store calls had no answer");
+  // Every caller has ended its requests and leases by now.
+  e.add(f.stats.scheduler.requests_live, "requests are still live");
+  e.add(f.stats.scheduler.leases_open, "leases are still open");
+  e.add(f.stats.scheduler.calls_open, "calls are still open");
   return e;
 }
 
@@ -58,12 +62,18 @@ Evidence ordered_events(const StressFindings& f) {
 }
 
 Evidence no_strangers(const StressFindings& f) {
+  // A round changes threads about ten times, and each change may cost what a sleep oversleeps: that is
+  // the machine's doing. Few rounds have no 99th of 100.
+  constexpr double kThreadChanges = 10;
+  const double share = f.canary_latency.count() >= 500 ? 0.99 : 0.9;
+  const double limit_us =
+      to_seconds(canary_limit()) * 1e6 + kThreadChanges * f.canary_overslept.quantile_us(share);
+  const double took_us = f.canary_latency.quantile_us(share);
   Evidence e;
-  const double limit_us = to_seconds(canary_limit()) * 1e6;
-  const double p99_us = f.canary_latency.quantile_us(0.99);
-  if (p99_us > limit_us)
-    e.add("a caller of resident chunks waited " + human_us(p99_us) + " (p99 of " +
-          with_commas(f.canary_latency.count()) + "), allowed " + human_us(limit_us));
+  if (took_us > limit_us)
+    e.add("a caller of resident chunks waited " + human_us(took_us) + " (p" +
+          fixed(share * 100, 0) + " of " + with_commas(f.canary_latency.count()) + "), allowed " +
+          human_us(limit_us));
   e.add(f.canary_rounds_unanswered, "of its lookups had no answer");
   return e;
 }

@@ -101,6 +101,7 @@ StressFindings StressRun::run() {
   for (const auto& caller : callers) found.callers.merge(caller->totals());
   if (!canary.error().empty()) found.canary_problem = canary.error();
   found.canary_latency = canary.latency();
+  found.canary_overslept = canary.overslept();
   found.canary_rounds_unanswered = canary.unanswered();
   found.canary_mismatches = canary.mismatches();
   found.canary_lost = canary.lost();

@@ -23,7 +23,7 @@ struct StressFindings {
   bool drained = true;
   SlotWatch slots;
   std::string canary_problem;  ///< why it could not work
-  LatencyRecorder canary_latency;
+  LatencyRecorder canary_latency, canary_overslept;
   std::uint64_t canary_rounds_unanswered = 0, canary_mismatches = 0, canary_lost = 0;
   EngineStats stats;
   std::vector<PromiseCheck> seen_while_running;  ///< promises that did not hold at some moment

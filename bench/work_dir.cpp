@@ -28,7 +28,8 @@ constexpr std::size_t kRemovers = 8;
 void remove_in_parallel(const fs::path& root) {
   std::error_code ignored;
   std::vector<fs::path> files;
-  for (fs::recursive_directory_iterator it(root, ignored), end; !ignored && it != end; it.increment(ignored))
+  for (fs::recursive_directory_iterator it(root, ignored), end; !ignored && it != end;
+       it.increment(ignored))
     if (it->is_regular_file(ignored)) files.push_back(it->path());
   std::vector<std::thread> removers;
   for (std::size_t k = 0; k < kRemovers && k < files.size(); ++k)
