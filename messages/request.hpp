@@ -15,7 +15,7 @@ namespace kv_offload {
 struct NewRequest {
   std::string req_id;               ///< unique among live requests
   std::uint64_t prompt_tokens = 0;  ///< length of the prompt; feeds the admission gates
-  TierFilter load_tiers;            ///< secondary tiers this request may load from
+  TierFilter load_tiers = {};            ///< secondary tiers this request may load from
 };
 
 /// Shared, immutable view of a request for policies and tiers. Same object on every call.

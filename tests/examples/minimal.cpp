@@ -22,17 +22,16 @@ int main() {
   const auto request = *engine.new_request({.req_id = "r1", .prompt_tokens = 16}).get();
   const auto plan = *engine.prepare_store(request, keys).get();
   for (const auto chunk : plan.chunk_ids) std::ranges::fill(engine.chunk(chunk), std::byte{42});  // device → slot
-  engine.complete_store(plan.lease, {.wait_cascades = true}).get();  // now also in the file tier
-  engine.reset().get();                                              // forget the primary tier
+  bool ok = engine.complete_store(plan.lease, {.wait_cascades = true}).get().has_value();  // and in the file tier
+  ok = ok && engine.reset().get();                                                         // forget the primary tier
 
   const auto found = *engine.lookup(request, keys).get();            // promoted from the file, verified
   const auto load = *engine.prepare_load(request, keys).get();
   const bool same = load.chunk_ids.size() == 1 && engine.chunk(load.chunk_ids[0]).back() == std::byte{42};
-  engine.complete_load(load.lease).get();                            // slot → device happened before this
-  engine.request_finished(request).get();
+  ok = ok && engine.complete_load(load.lease).get() && engine.request_finished(request).get();
   std::printf("%u of 1 chunks found in tier %s, bytes %s\n", found.leading_hits,
               found.tier_hits[1] == 1 ? "1:fs" : "0:primary", same ? "right" : "WRONG");
   const bool clean = engine.shutdown();
   std::filesystem::remove_all(dir);
-  return same && clean && found.tier_hits[1] == 1 ? 0 : 1;
+  return ok && same && clean && found.tier_hits[1] == 1 ? 0 : 1;
 }
