@@ -12,6 +12,7 @@ namespace kv_offload {
 JobTrackerActor::behavior_type JobTrackerState::make_behavior(JobTrackerDeps deps) {
   deps_ = std::move(deps);
   tiers_.resize(deps_.num_tiers);
+  silent_since_.resize(deps_.num_tiers);
   totals_.tiers.resize(deps_.num_tiers);
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   return {
@@ -57,6 +58,7 @@ void JobTrackerState::lane_report(const LaneReport& m) {
   Ends ends;
   std::map<JobId, std::size_t> in_this_report;
   for (const auto& result : m.outcomes) {
+    if (result.failure != TransferFailure::cancelled) silent_since_[m.tier].reset();
     const auto it = jobs_.find(result.job_id);
     if (it == jobs_.end()) {
       ++totals_.unknown_results;
@@ -172,6 +174,7 @@ void JobTrackerState::expire_overdue(MonotonicTime now) {
       give_outcome(id, job, late, now, ends);
       if (tiers_[job.tier])
         self_->send(caf::actor_cast<SecondaryTierActor>(tiers_[job.tier]), CancelJob{id});
+      if (is_silent(job.tier, now)) disable_tier(job.tier, "deadline after deadline passes without a result");
     } else if (job.outcome_given && job.outcome_at + deps_.abandon_after <= now) {
       lost.push_back(job.tier);
     }
@@ -181,14 +184,20 @@ void JobTrackerState::expire_overdue(MonotonicTime now) {
   send_ends(ends);
 }
 
+bool JobTrackerState::is_silent(TierIndex tier, MonotonicTime now) {
+  auto& since = silent_since_[tier];
+  if (!since) since = now;
+  return *since + deps_.abandon_after <= now;
+}
+
+void JobTrackerState::disable_tier(TierIndex tier, const std::string& why) {
+  if (std::exchange(totals_.tiers[tier].disabled, true)) return;
+  deps_.env->log("error", "tier " + std::to_string(tier) + " is disabled: " + why);
+  self_->send(deps_.admission, TierDown{tier, why});
+}
+
 void JobTrackerState::abandon_tier(TierIndex tier, const std::string& why, MonotonicTime now, Ends& ends) {
-  auto& t = totals_.tiers[tier];
-  if (!t.disabled) {
-    t.disabled = true;
-    deps_.env->log("error", "tier " + std::to_string(tier) + " is disabled: " + why +
-                                "; its slots in flight stay quarantined until the engine ends");
-    self_->send(deps_.admission, TierDown{tier, why});
-  }
+  disable_tier(tier, why + "; its slots in flight stay quarantined until the engine ends");
   for (auto it = jobs_.begin(); it != jobs_.end();) {
     const auto job = it++;
     if (job->second.tier != tier) continue;

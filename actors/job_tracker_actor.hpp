@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,8 +76,12 @@ class JobTrackerState {
   /// Second end; the job is forgotten.
   void give_release(std::map<JobId, TrackedJob>::iterator job, bool abandoned, TransferEnd* same_handler,
                     Ends& ends);
+  /// Nothing more is submitted to it; what is in flight still ends by itself.
+  void disable_tier(TierIndex tier, const std::string& why);
   void abandon_tier(TierIndex tier, const std::string& why, MonotonicTime now, Ends& ends);
   void expire_overdue(MonotonicTime now);
+  /// Two deadlines missed, one deadline apart, and nothing in between: the lane has died silently.
+  [[nodiscard]] bool is_silent(TierIndex tier, MonotonicTime now);
   void send_ends(Ends& ends);
   void answer_drains(MonotonicTime now);
   void publish_totals();
@@ -87,6 +92,7 @@ class JobTrackerState {
   Epoch epoch_ = 0;
   std::map<JobId, TrackedJob> jobs_;           // bounded by jobs_max at scheduler_step; swept in id order
   std::vector<caf::strong_actor_ptr> tiers_;   // by TierIndex
+  std::vector<std::optional<MonotonicTime>> silent_since_;  // by TierIndex: first deadline missed since a result
   std::vector<OpenDrain> drains_;              // bounded by calls_max
   std::map<OpId, std::uint32_t> fences_;       // copies seen; bounded by calls_max
 };

@@ -178,6 +178,12 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   add_replay(app, replay, explain, command);
   add_stress(app, stress, command);
   add_check_config(app, check, command);
+  const auto named = [&](const CLI::App* command_app) { return command_app->get_name() == argv[1]; };
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
+    err << "kv-offload-bench: " << one_line(argv[1])
+        << ": no such subcommand; expected one of: check-config, replay, stress\n";
+    return kUsageError;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -92,9 +92,11 @@ std::vector<PromiseCheck> judge(const StressFindings& found) {
       if (check.number == number) evidence.into(check);
   };
   for (const auto& seen : found.seen_while_running) {
-    Evidence evidence;
-    evidence.add("while running: " + seen.why);
-    judge_one(seen.number, evidence);
+    for (auto& check : checks) {
+      if (check.number != seen.number || !check.held) continue;  // one reason is enough
+      check.held = false;
+      check.why = "while running: " + seen.why;
+    }
   }
   judge_one(1, verified_bytes(found));
   judge_one(4, ended_waits(found));

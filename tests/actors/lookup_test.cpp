@@ -253,6 +253,34 @@ TEST_CASE("a lane that never quiesces loses its tier, not the engine", "[actor][
   e.require_promises();
 }
 
+TEST_CASE("a lane that lets queued jobs miss their deadlines again and again loses its tier", "[actor][deadline]") {
+  VirtualEngine e({});
+  e.tier().automatic = false;
+  const auto r = e.request();
+  const auto miss_a_deadline = [&](const std::string& name) {
+    e.store(r, keys(name, 1));
+    e.advance(31s);
+    e.tier().cancel_queued();  // the dead lane's queue answers the cancellation, nothing else does
+    e.run();
+  };
+  miss_a_deadline("a");
+  CHECK_FALSE(e.stats().tracker.tiers[0].disabled);
+  SECTION("silent") {
+    miss_a_deadline("b");
+    CHECK(e.stats().tracker.tiers[0].disabled);
+    CHECK(e.stats().tracker.abandoned == 0);  // every job had quiesced
+  }
+  SECTION("but not if anything ends in between") {
+    e.store(r, keys("c", 1));
+    e.tier().finish(0);
+    e.run();
+    miss_a_deadline("b");
+    CHECK_FALSE(e.stats().tracker.tiers[0].disabled);
+  }
+  REQUIRE(e.finish(r));
+  e.require_promises();
+}
+
 TEST_CASE("an abort answers at once and never cancels a load that others wait for", "[actor]") {
   VirtualEngine e({});
   for (const auto& key : keys("k", 2)) e.tier().present.insert(key);

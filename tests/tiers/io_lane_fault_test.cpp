@@ -22,6 +22,7 @@ TEST_CASE("a slow device holds transfers back in time, not the lane", "[io][lane
   f.start();
   const JobId id = f.submit(f.job(false, tier_keys(0, 1)));
   while (f.memory.uses() == 0) f.make_turns(1);
+  f.make_turns(2);  // the slot is marked before the start is stamped: let that turn end
   f.time += 1'999'000;
   f.make_turns(10);  // probes go on
   CHECK_FALSE(f.sink.has_ended(id));
