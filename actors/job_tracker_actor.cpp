@@ -13,6 +13,7 @@ JobTrackerActor::behavior_type JobTrackerState::make_behavior(JobTrackerDeps dep
   deps_ = std::move(deps);
   tiers_.resize(deps_.num_tiers);
   silent_since_.resize(deps_.num_tiers);
+  failure_log_.resize(deps_.num_tiers);
   totals_.tiers.resize(deps_.num_tiers);
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   return {
@@ -91,6 +92,7 @@ TransferEnd& JobTrackerState::give_outcome(JobId id, TrackedJob& job, const JobR
   job.outcome_given = true;
   job.outcome_at = now;
   count_outcome(job, result);
+  if (!result.success) log_failure(job, result, now);
   if (job.epoch != epoch_) ++totals_.stale_results;
   const auto finished = result.finished_at == MonotonicTime{} ? now : result.finished_at;
   job.transfer = CompletedTransfer{result.success, result.transfer_bytes, job.submitted_at, finished};
@@ -127,6 +129,21 @@ void JobTrackerState::count_outcome(const TrackedJob& job, const JobResult& resu
   if (moved) (job.is_promotion ? t.read_time_s : t.write_time_s) += to_seconds(result.transfer_time);
   if (!result.success) ++(job.is_promotion ? t.promotion_job_failures : t.cascade_job_failures);
   if (result.failure == TransferFailure::deadline) ++totals_.deadline_outcomes;
+}
+
+void JobTrackerState::log_failure(const TrackedJob& job, const JobResult& result, MonotonicTime now) {
+  constexpr auto kPeriod = std::chrono::seconds(10);
+  if (result.failure == TransferFailure::cancelled) return;
+  auto& log = failure_log_[job.tier];
+  ++log.untold;
+  if (log.last && now < *log.last + kPeriod) return;
+  log.last = now;
+  std::string line = "tier " + std::to_string(job.tier) + ": " + (job.is_promotion ? "load" : "store") +
+                     " failed: " + std::string(to_string(result.failure));
+  if (result.error_number != 0) line += " (errno " + std::to_string(result.error_number) + ")";
+  if (log.untold > 1) line += "; " + std::to_string(log.untold) + " jobs failed since the last line";
+  deps_.env->log("warn", line);
+  log.untold = 0;
 }
 
 void JobTrackerState::give_release(std::map<JobId, TrackedJob>::iterator it, bool abandoned,

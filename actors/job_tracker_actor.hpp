@@ -73,6 +73,8 @@ class JobTrackerState {
   /// First end. Returns the entry to which a second end in the same handler is added.
   TransferEnd& give_outcome(JobId id, TrackedJob& job, const JobResult& result, MonotonicTime now, Ends& ends);
   void count_outcome(const TrackedJob& job, const JobResult& result);
+  /// A failing tier is said aloud, at most once in ten seconds.
+  void log_failure(const TrackedJob& job, const JobResult& result, MonotonicTime now);
   /// Second end; the job is forgotten.
   void give_release(std::map<JobId, TrackedJob>::iterator job, bool abandoned, TransferEnd* same_handler,
                     Ends& ends);
@@ -92,6 +94,11 @@ class JobTrackerState {
   Epoch epoch_ = 0;
   std::map<JobId, TrackedJob> jobs_;           // bounded by jobs_max at scheduler_step; swept in id order
   std::vector<caf::strong_actor_ptr> tiers_;   // by TierIndex
+  struct FailureLog {
+    std::optional<MonotonicTime> last;
+    std::uint64_t untold = 0;
+  };
+  std::vector<FailureLog> failure_log_;        // by TierIndex
   std::vector<std::optional<MonotonicTime>> silent_since_;  // by TierIndex: first deadline missed since a result
   std::vector<OpenDrain> drains_;              // bounded by calls_max
   std::map<OpId, std::uint32_t> fences_;       // copies seen; bounded by calls_max

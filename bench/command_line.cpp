@@ -21,10 +21,20 @@ constexpr std::uint64_t kChunksMax = std::uint64_t{1} << 31;  // slots are numbe
 /// Runs once the whole line was parsed; every command sets one.
 using Command = std::function<int(std::ostream& out, std::ostream& err)>;
 
+/// CLI11's own range lets NaN through and wraps negative numbers into unsigned ones.
+std::string plain_number(const std::string& text) {
+  if (text.find_first_of("0123456789") == std::string::npos) return '"' + text + "\" is not a number";
+  return {};
+}
+std::string not_negative(const std::string& text) {
+  if (!text.empty() && text.front() == '-') return text + " is not allowed; expected 0 or more";
+  return {};
+}
+
 template <class T>
 void add_number(CLI::App& app, const std::string& name, T& target, T min, T max,
                 const std::string& help) {
-  app.add_option(name, target, help)->check(CLI::Range(min, max));
+  app.add_option(name, target, help)->check(plain_number)->check(CLI::Range(min, max));
 }
 
 template <class T>
@@ -32,6 +42,7 @@ void add_number(CLI::App& app, const std::string& name, std::optional<T>& target
                 const std::string& help) {
   app.add_option_function<T>(
          name, [&target](const T& value) { target = value; }, help)
+      ->check(plain_number)
       ->check(CLI::Range(min, max));
 }
 
@@ -126,7 +137,7 @@ void add_stress(CLI::App& app, StressOptions& options, Command& command) {
   auto* stress = app.add_subcommand("stress", "many callers, random operations, faults on demand");
   add_number<std::uint32_t>(*stress, "--threads", options.threads, 1, 1024, "serving threads");
   add_number<double>(*stress, "--seconds", options.seconds, 0.1, 86400, "how long to load it");
-  stress->add_option("--seed", options.seed, "of everything random (default 1)");
+  stress->add_option("--seed", options.seed, "of everything random (default 1)")->check(not_negative);
   add_number<double>(*stress, "--rate", options.requests_per_s, 0, 1e9,
                      "requests per second of all threads together (default: no limit)");
   stress->add_option("--fault", options.faults, std::string(kFaultForms) + "; may be repeated");

@@ -14,8 +14,7 @@ EngineConfig default_config(const EngineOptions& options, const EngineDefaults& 
   config.cpu_bytes_to_use = defaults.primary_bytes;
   config.tokens_per_chunk = defaults.tokens_per_chunk;
   config.identity.model_name = "kv-offload-bench";
-  // The table says what the start-up lines would; warnings about lasting files concern a named directory.
-  config.log_level = options.dir ? "warn" : "error";
+  config.log_level = "error";  // the table says the rest; a configuration file may ask for more
   if (options.tiers.empty()) {
     config.primary.headroom_share = 0;
     config.primary.hold_share = 1;

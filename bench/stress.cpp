@@ -26,9 +26,10 @@ EngineOptions with_defaults(EngineOptions engine) {
 }
 
 /// Short enough that what a fault swallows is over before the run is.
-Deadlines short_deadlines() {
+/// Short where a fault withholds results, so that a run ends soon; else long enough for any disk.
+Deadlines stress_deadlines(bool results_withheld) {
   Deadlines d;
-  d.load = d.store = seconds(5);
+  d.load = d.store = seconds(results_withheld ? 5 : 30);
   d.probe = seconds(2);
   d.lookup = seconds(20);
   d.unread = seconds(10);
@@ -183,7 +184,6 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
   auto config = make_engine_config(with_defaults(options.engine), defaults, *dir);
   if (!config) return refuse(to_string(config.error()));
   config->enable_kv_events = true;
-  if (!options.engine.config_file) config->deadlines = short_deadlines();
   std::vector<FaultSpec> faults;
   for (const auto& text : options.faults) {
     const auto fault = parse_fault(text, config->secondary_tiers);
@@ -191,6 +191,10 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
     faults.push_back(*fault);
   }
   add_drill(options.break_promise, *config, faults);
+  const bool withheld = std::any_of(faults.begin(), faults.end(), [](const auto& f) {
+    return f.kind != FaultKind::eio && f.kind != FaultKind::corrupt && f.kind != FaultKind::full;
+  });
+  if (!options.engine.config_file) config->deadlines = stress_deadlines(withheld);
   FaultPanel panel(*config);
   auto engine = OffloadEngine::start(*config);
   if (!engine) return refuse(to_string(engine.error()));

@@ -37,23 +37,44 @@ StressRun::StressRun(OffloadEngine& engine, const StressOptions& options,
 StressFindings StressRun::run() {
   StressFindings found;
   StressCanary canary(engine_, patience_);
-  if (auto why = canary.prepare(); !why.empty()) found.canary_problem = why;
+  found.canary_problem = canary.prepare();
   for (const auto& fault : faults_)
     if (!fault.is_late()) panel_.apply(fault);
 
   const auto start = Clock::now();
-  const auto duration = from_seconds(options_.seconds);
   StressWorkload workload(chunks_max(options_.seconds, engine_.chunk_bytes()), options_.seconds);
-  std::atomic<bool> stop{false}, stop_watch{false};
+  std::atomic<bool> stop{false}, stop_watching{false};
   std::atomic<std::uint64_t> requests_done{0};
   CallerWorld world{engine_,
                     workload,
                     start,
-                    start + duration,
+                    start + from_seconds(options_.seconds),
                     options_.requests_per_s / options_.threads,
                     patience_,
                     stop,
                     requests_done};
+  std::thread canary_thread;
+  if (found.canary_problem.empty()) canary_thread = std::thread([&] { canary.run(stop_watching); });
+  std::thread watch_thread([&] { watch(stop_watching, found); });
+  run_callers(world, found);
+  found.wall_seconds = to_seconds(Clock::now() - start);
+  stop_watching = true;
+  if (canary_thread.joinable()) canary_thread.join();
+  canary.finish();
+  watch_thread.join();
+
+  found.note(canary);
+  panel_.clear();
+  const auto answered_by = Clock::now() + patience_;
+  while (world.completions->open.load() > 0 && Clock::now() < answered_by)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  found.completions_open = world.completions->open.load();
+  found.completion_errors = world.completions->count.load();
+  settle(found);
+  return found;
+}
+
+void StressRun::run_callers(CallerWorld& world, StressFindings& found) {
   std::vector<std::unique_ptr<StressCaller>> callers;
   std::vector<std::thread> threads;
   std::atomic<std::uint32_t> running{options_.threads};
@@ -64,27 +85,7 @@ StressFindings StressRun::run() {
       running.fetch_sub(1);
     });
   }
-  std::thread canary_thread;
-  if (found.canary_problem.empty()) canary_thread = std::thread([&] { canary.run(stop_watch); });
-  std::thread watch_thread([&] { watch(stop_watch, found); });
-
-  ProgressLine progress(!options_.output.quiet);
-  bool late_faults = false;
-  const auto give_up = world.end + patience_;
-  while (running.load() > 0 && Clock::now() < give_up) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    if (interrupted() || !engine_.failed_state().empty()) stop = true;
-    if (!late_faults && Clock::now() >= start + duration / 3) {
-      late_faults = true;
-      for (const auto& fault : faults_)
-        if (fault.is_late()) panel_.apply(fault);
-    }
-    if (progress.due())
-      progress.show(fixed(to_seconds(Clock::now() - start), 0) + " of " +
-                    fixed(options_.seconds, 0) + " s, " + with_commas(requests_done.load()) +
-                    " requests");
-  }
-  progress.finish();
+  supervise(world, running);
   if (running.load() > 0) {
     // A thread that waits for an answer cannot be ended; nothing below could be trusted any more.
     std::cerr << "kv-offload-bench: promise 4 BROKEN: " << running.load()
@@ -92,27 +93,36 @@ StressFindings StressRun::run() {
     std::_Exit(kCheckFailed);
   }
   for (auto& thread : threads) thread.join();
-  found.wall_seconds = to_seconds(Clock::now() - start);
-  stop_watch = true;
-  if (canary_thread.joinable()) canary_thread.join();
-  canary.finish();
-  watch_thread.join();
-
   for (const auto& caller : callers) found.callers.merge(caller->totals());
-  if (!canary.error().empty()) found.canary_problem = canary.error();
-  found.canary_latency = canary.latency();
-  found.canary_overslept = canary.overslept();
-  found.canary_rounds_unanswered = canary.unanswered();
-  found.canary_mismatches = canary.mismatches();
-  found.canary_lost = canary.lost();
-  panel_.clear();
-  const auto answered_by = Clock::now() + patience_;
-  while (world.completions->open.load() > 0 && Clock::now() < answered_by)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  found.completions_open = world.completions->open.load();
-  found.completion_errors = world.completions->count.load();
-  settle(found);
-  return found;
+}
+
+/// Until every caller has ended, or could only be waiting for ever.
+void StressRun::supervise(CallerWorld& world, const std::atomic<std::uint32_t>& running) {
+  ProgressLine progress(!options_.output.quiet);
+  const auto late_faults_at = world.start + (world.end - world.start) / 3;
+  bool late_faults = false;
+  while (running.load() > 0 && Clock::now() < world.end + patience_) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (interrupted() || !engine_.failed_state().empty()) world.stop = true;
+    if (!late_faults && Clock::now() >= late_faults_at) {
+      late_faults = true;
+      for (const auto& fault : faults_)
+        if (fault.is_late()) panel_.apply(fault);
+    }
+    if (progress.due())
+      progress.show(fixed(to_seconds(Clock::now() - world.start), 0) + " of " +
+                    fixed(options_.seconds, 0) + " s, " + with_commas(world.requests_done.load()) +
+                    " requests");
+  }
+}
+
+void StressFindings::note(const StressCanary& canary) {
+  if (!canary.error().empty()) canary_problem = canary.error();
+  canary_latency = canary.latency();
+  canary_overslept = canary.overslept();
+  canary_rounds_unanswered = canary.unanswered();
+  canary_mismatches = canary.mismatches();
+  canary_lost = canary.lost();
 }
 
 void StressRun::take_events(StressFindings& found) {

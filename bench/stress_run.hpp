@@ -19,7 +19,6 @@ struct StressFindings {
   CallerTotals callers;
   std::uint64_t completion_errors = 0;
   std::uint64_t completions_open = 0;  ///< complete_store calls that never answered
-  bool callers_ended = true;
   bool drained = true;
   SlotWatch slots;
   std::string canary_problem;  ///< why it could not work
@@ -29,6 +28,8 @@ struct StressFindings {
   std::vector<PromiseCheck> seen_while_running;  ///< promises that did not hold at some moment
   std::vector<std::string> problems;  ///< failed checks that are no promise of the engine
   double wall_seconds = 0;
+
+  void note(const StressCanary& canary);
 };
 
 /// Runs the load against a started engine and brings it to an idle point.
@@ -39,6 +40,8 @@ class StressRun {
   StressFindings run();
 
  private:
+  void run_callers(CallerWorld& world, StressFindings& found);
+  void supervise(CallerWorld& world, const std::atomic<std::uint32_t>& running);
   void watch(std::atomic<bool>& stop, StressFindings& found);
   void take_events(StressFindings& found);
   void settle(StressFindings& found);

@@ -78,6 +78,7 @@ class [[nodiscard]] Expected {
   T&& value() && { return assert(has_value()), std::move(*std::get_if<0>(&state_)); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
   const OffloadError& error() const { return assert(!has_value()), *std::get_if<1>(&state_); }

@@ -48,6 +48,9 @@ TEST_CASE("a wrong command line is one line that names the option, and status 2"
       {{"stress", "--seconds", "-1"}, "--seconds"},
       {{"stress", "--break", "9"}, "--break"},
       {{"stress", "--seed", "x"}, "--seed"},
+      {{"stress", "--seed", "-1"}, "--seed"},
+      {{"stress", "--seconds", "nan"}, "--seconds"},
+      {{"stress", "--rate", "nan"}, "--rate"},
       {{"check-config"}, "--config is required"},
   };
   for (const auto& [arguments, part] : cases) {

@@ -191,6 +191,26 @@ TEST_CASE("a failed start leaves nothing behind and the configuration usable", "
   CHECK(open_descriptors() == before);
 }
 
+TEST_CASE("a directory with rows of another length is refused at start, and nothing in it is touched", "[engine]") {
+  TempDir dir;
+  auto config = small_config();
+  config.secondary_tiers.push_back(fs_tier(dir.path));
+  {
+    auto engine = start(config);
+    const auto r = *engine->new_request({.req_id = "w"}).get();
+    store(*engine, r, keys('a', 3), std::byte{7}, true);
+  }
+  auto other = config;
+  other.chunk_bytes *= 2;
+  other.cpu_bytes_to_use *= 2;
+  const auto refused = OffloadEngine::start(other);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().detail.find("holds chunks of 16384 bytes, but a row here has 32768") != std::string::npos);
+  auto engine = start(config);
+  const auto r = *engine->new_request({.req_id = "r"}).get();
+  CHECK(engine->lookup(r, keys('a', 3)).get()->leading_hits == 3);
+}
+
 TEST_CASE("a metrics port in use is one clear line", "[engine]") {
   auto config = small_config();
   config.metrics.port = 0;

@@ -16,6 +16,7 @@
 #include <memory>
 #include <string_view>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 namespace kv_offload {
@@ -99,6 +100,21 @@ std::string try_direct(const std::string& directory) {
   return {};
 }
 
+/// Compares the length of the rows that lie here with ours, or notes ours if nobody did.
+std::optional<OffloadError> check_row_bytes(const std::string& directory, std::uint64_t row_bytes) {
+  const std::string ours = std::to_string(row_bytes);
+  if (::setxattr(directory.c_str(), kRowBytesAttribute, ours.data(), ours.size(), XATTR_CREATE) == 0)
+    return std::nullopt;
+  if (errno != EEXIST) return system_error(directory + ": " + kRowBytesAttribute, errno);
+  char text[32] = {};
+  const auto size = ::getxattr(directory.c_str(), kRowBytesAttribute, text, sizeof text - 1);
+  if (size >= 0 && ours == text) return std::nullopt;
+  return OffloadError{OffloadErrc::invalid_config,
+                      directory + ": holds chunks of " + std::string(size > 0 ? text : "unknown") +
+                          " bytes, but a row here has " + ours +
+                          "; use the same chunk_bytes, another root_dir or another identity"};
+}
+
 }  // namespace
 
 std::optional<OffloadError> check_root_dir(const std::string& root_dir) {
@@ -110,7 +126,8 @@ std::optional<OffloadError> check_root_dir(const std::string& root_dir) {
   return std::nullopt;
 }
 
-Expected<FsDirectory> open_fs_directory(const FileMapper& mapper, bool needs_attributes) {
+Expected<FsDirectory> open_fs_directory(const FileMapper& mapper, bool needs_attributes,
+                                        std::uint64_t row_bytes) {
   for (const std::string* dir : {&mapper.base_dir(), &mapper.chunk_dir()})
     if (::mkdir(dir->c_str(), 0700) != 0 && errno != EEXIST) return system_error(*dir, errno);
   if (auto error = check_config(mapper)) return *error;
@@ -126,6 +143,7 @@ Expected<FsDirectory> open_fs_directory(const FileMapper& mapper, bool needs_att
                   "), so bytes cannot be verified; use another directory, or checksum: off to run "
                   "without verification"};
     if (error != 0) return system_error(mapper.chunk_dir() + ": " + kDigestAttribute, error);
+    if (auto other = check_row_bytes(mapper.chunk_dir(), row_bytes)) return *other;
   }
   FsDirectory directory;
   directory.why_not_direct = try_direct(mapper.chunk_dir());
