@@ -29,8 +29,9 @@ TEST_CASE("loads go before stores, and stores are not starved", "[io][lane]") {
   const JobId first = f.submit(f.job(true, tier_keys(0, 1)));
   while (f.lane->counters().running_jobs != 1) f.make_turns(1);
   std::vector<JobId> ids{first};
-  ids.push_back(f.submit(f.job(false, tier_keys(100, 3))));
+  // The loads first: a store that finds no load waiting may start at once.
   for (int i = 0; i < 20; ++i) ids.push_back(f.submit(f.job(true, tier_keys(i % 4, 1))));
+  ids.push_back(f.submit(f.job(false, tier_keys(100, 3))));
   f.faults->hang = false;
   for (const JobId& id : ids) f.end_of(id);
   REQUIRE(f.lane->stop(5s));
