@@ -7,6 +7,7 @@
 #include <caf/send.hpp>
 #include <caf/typed_actor.hpp>
 
+#include <mutex>
 #include <thread>
 
 namespace kv_offload {
@@ -139,11 +140,19 @@ bool EngineRuntime::stop_tiers(MonotonicTime deadline) {
   return all;
 }
 
-/// A lane that never returned may still write to the region and to its own state.
+/// A lane that never returned may still write to the region and to its own state: they stay, reachable, for
+/// the rest of the process.
 void EngineRuntime::leak_lanes() {
-  for (auto& tier : parts_.tiers) new std::shared_ptr<SecondaryTier>(tier);
-  for (auto& sink : parts_.sinks) new std::shared_ptr<LaneSink>(sink);
+  struct Kept {
+    std::vector<std::shared_ptr<SecondaryTier>> tiers;
+    std::vector<std::shared_ptr<LaneSink>> sinks;
+    std::unique_ptr<Region> region;
+  };
+  static std::mutex mutex;
+  static auto* kept = new std::vector<Kept>;  // never destroyed, on purpose
   region_->leak([this](const std::string& line) { parts_.env->log("error", line); });
+  const std::scoped_lock lock(mutex);
+  kept->push_back({parts_.tiers, parts_.sinks, std::move(region_)});
 }
 
 void EngineRuntime::drain(Duration patience) {

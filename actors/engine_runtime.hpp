@@ -37,7 +37,7 @@ class EngineRuntime {
   bool shutdown(Duration patience);
 
   [[nodiscard]] const EngineConfig& config() const { return config_; }
-  [[nodiscard]] PrimaryView view() const { return region_->view(); }
+  [[nodiscard]] PrimaryView view() const { return parts_.view; }
   [[nodiscard]] const SchedulerStepActor& step() const { return actors_.step; }
   [[nodiscard]] FailedState& failed() { return *parts_.failed; }
   [[nodiscard]] int metrics_port() const { return metrics_port_; }
