@@ -190,11 +190,13 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
     if (!fault) return refuse(to_string(fault.error()));
     faults.push_back(*fault);
   }
-  add_drill(options.break_promise, *config, faults);
-  const bool withheld = std::any_of(faults.begin(), faults.end(), [](const auto& f) {
-    return f.kind != FaultKind::eio && f.kind != FaultKind::corrupt && f.kind != FaultKind::full;
-  });
+  const bool withheld = options.break_promise != 0 ||
+                        std::any_of(faults.begin(), faults.end(), [](const auto& f) {
+                          return f.kind != FaultKind::eio && f.kind != FaultKind::corrupt &&
+                                 f.kind != FaultKind::full;
+                        });
   if (!options.engine.config_file) config->deadlines = stress_deadlines(withheld);
+  add_drill(options.break_promise, *config, faults);  // may shorten them further
   FaultPanel panel(*config);
   auto engine = OffloadEngine::start(*config);
   if (!engine) return refuse(to_string(engine.error()));
