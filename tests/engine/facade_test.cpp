@@ -227,7 +227,7 @@ TEST_CASE("a tier whose I/O thread is killed fails by deadline while the other s
   std::filesystem::create_directory(dir.path + "/1");
   std::filesystem::create_directory(dir.path + "/2");
   auto config = small_config();
-  config.deadlines.load = config.deadlines.store = 300ms;
+  config.deadlines.load = config.deadlines.store = 1500ms;
   auto faults = std::make_shared<TierFaults>();
   config.secondary_tiers.push_back(fs_tier(dir.path + "/1", faults));
   config.secondary_tiers.push_back(fs_tier(dir.path + "/2"));
