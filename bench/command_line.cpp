@@ -23,7 +23,8 @@ using Command = std::function<int(std::ostream& out, std::ostream& err)>;
 
 /// CLI11's own range lets NaN through and wraps negative numbers into unsigned ones.
 std::string plain_number(const std::string& text) {
-  if (text.find_first_of("0123456789") == std::string::npos) return '"' + text + "\" is not a number";
+  if (text.find_first_of("0123456789") == std::string::npos)
+    return '"' + text + "\" is not a number";
   return {};
 }
 std::string not_negative(const std::string& text) {
@@ -137,7 +138,8 @@ void add_stress(CLI::App& app, StressOptions& options, Command& command) {
   auto* stress = app.add_subcommand("stress", "many callers, random operations, faults on demand");
   add_number<std::uint32_t>(*stress, "--threads", options.threads, 1, 1024, "serving threads");
   add_number<double>(*stress, "--seconds", options.seconds, 0.1, 86400, "how long to load it");
-  stress->add_option("--seed", options.seed, "of everything random (default 1)")->check(not_negative);
+  stress->add_option("--seed", options.seed, "of everything random (default 1)")
+      ->check(not_negative);
   add_number<double>(*stress, "--rate", options.requests_per_s, 0, 1e9,
                      "requests per second of all threads together (default: no limit)");
   stress->add_option("--fault", options.faults, std::string(kFaultForms) + "; may be repeated");
@@ -189,7 +191,9 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   add_replay(app, replay, explain, command);
   add_stress(app, stress, command);
   add_check_config(app, check, command);
-  const auto named = [&](const CLI::App* command_app) { return command_app->get_name() == argv[1]; };
+  const auto named = [&](const CLI::App* command_app) {
+    return command_app->get_name() == argv[1];
+  };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
     err << "kv-offload-bench: " << one_line(argv[1])
         << ": no such subcommand; expected one of: check-config, replay, stress\n";

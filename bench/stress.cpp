@@ -190,11 +190,11 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
     if (!fault) return refuse(to_string(fault.error()));
     faults.push_back(*fault);
   }
-  const bool withheld = options.break_promise != 0 ||
-                        std::any_of(faults.begin(), faults.end(), [](const auto& f) {
-                          return f.kind != FaultKind::eio && f.kind != FaultKind::corrupt &&
-                                 f.kind != FaultKind::full;
-                        });
+  const bool withheld =
+      options.break_promise != 0 || std::any_of(faults.begin(), faults.end(), [](const auto& f) {
+        return f.kind != FaultKind::eio && f.kind != FaultKind::corrupt &&
+               f.kind != FaultKind::full;
+      });
   if (!options.engine.config_file) config->deadlines = stress_deadlines(withheld);
   add_drill(options.break_promise, *config, faults);  // may shorten them further
   FaultPanel panel(*config);
@@ -208,9 +208,8 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
   // A slowed tier may hold what it had begun for long after its fault was lifted.
   const bool ended = running.shutdown(std::max<Duration>(config->deadlines.shutdown, seconds(60)));
   // A killed thread cannot say when its last transfer ended: its memory is then leaked, as documented.
-  const bool killed = std::any_of(faults.begin(), faults.end(), [](const auto& fault) {
-    return fault.kind == FaultKind::kill;
-  });
+  const bool killed = std::any_of(faults.begin(), faults.end(),
+                                  [](const auto& fault) { return fault.kind == FaultKind::kill; });
   if (!ended && !killed)
     found.problems.emplace_back("shutdown: a tier's I/O thread did not end by its deadline");
   check_calls(found);

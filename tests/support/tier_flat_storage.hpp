@@ -1,26 +1,23 @@
 #pragma once
 
-#include "kv_offload/tests/support/tier_directory.hpp"
 #include "kv_offload/tiers/io/lane_storage.hpp"
 
 #include <atomic>
 #include <cerrno>
-#include <fcntl.h>
 #include <map>
 #include <set>
-#include <string>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
 
 namespace kv_offload::test {
 
-/// The smallest storage for a lane: one file, a row per key in order of arrival. No digests; keys can be
+/// The smallest storage for a lane: one file in memory, a row per key in order of arrival. No digests; keys can be
 /// declared broken. Lane thread only, except for the observers.
 class FlatStorage final : public LaneStorage {
  public:
   explicit FlatStorage(std::uint64_t row_bytes)
-      : row_bytes_(row_bytes),
-        fd_(::open((directory_.path() + "/rows").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600)) {}
+      : row_bytes_(row_bytes), fd_(::memfd_create("rows", MFD_CLOEXEC)) {}
   ~FlatStorage() override { ::close(fd_); }
 
   void reserve_slots(std::uint32_t /*count*/) override {}
@@ -64,7 +61,6 @@ class FlatStorage final : public LaneStorage {
 
  private:
   const std::uint64_t row_bytes_;
-  TierDirectory directory_;
   const int fd_;
   std::map<OffloadKey, std::uint64_t> rows_;
   std::set<OffloadKey> present_;

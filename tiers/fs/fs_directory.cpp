@@ -103,7 +103,8 @@ std::string try_direct(const std::string& directory) {
 /// Compares the length of the rows that lie here with ours, or notes ours if nobody did.
 std::optional<OffloadError> check_row_bytes(const std::string& directory, std::uint64_t row_bytes) {
   const std::string ours = std::to_string(row_bytes);
-  if (::setxattr(directory.c_str(), kRowBytesAttribute, ours.data(), ours.size(), XATTR_CREATE) == 0)
+  if (::setxattr(directory.c_str(), kRowBytesAttribute, ours.data(), ours.size(), XATTR_CREATE) ==
+      0)
     return std::nullopt;
   if (errno != EEXIST) return system_error(directory + ": " + kRowBytesAttribute, errno);
   char text[32] = {};

@@ -79,7 +79,8 @@ Expected<Ok> FsTier::start() {
 }
 
 Expected<Ok> FsTier::open_directory(const std::string& backend) {
-  const auto directory = open_fs_directory(mapper_, config_.checksum, environment_.primary.row_bytes);
+  const auto directory =
+      open_fs_directory(mapper_, config_.checksum, environment_.primary.row_bytes);
   if (!directory) return labelled(directory.error());
   shared_->is_direct = directory->is_direct;
   if (!directory->is_direct)
@@ -116,7 +117,9 @@ Expected<Ok> FsTier::set_revision(const std::string& revision) {
   identity.revision = revision;
   auto mapper = FileMapper::make(mapper_.root_dir(), identity);
   if (!mapper) return labelled(mapper.error());
-  if (const auto directory = open_fs_directory(*mapper, config_.checksum, environment_.primary.row_bytes); !directory)
+  if (const auto directory =
+          open_fs_directory(*mapper, config_.checksum, environment_.primary.row_bytes);
+      !directory)
     return labelled(directory.error());
   identity_ = std::move(identity);
   mapper_ = *mapper;
