@@ -16,6 +16,10 @@ AdmissionControllerActor::behavior_type AdmissionControllerState::make_behavior(
       handled_by(this, &AdmissionControllerState::admit_promotions),
       handled_by(this, &AdmissionControllerState::withdraw),
       handled_by(this, &AdmissionControllerState::reset),
+      handled_by(this, &AdmissionControllerState::gate_lookup),
+      handled_by(this, &AdmissionControllerState::lookups_answered),
+      handled_by(this, &AdmissionControllerState::verdicts_given),
+      handled_by(this, &AdmissionControllerState::below_floor),
       handled_by(this, &AdmissionControllerState::completed),
       handled_by(this, &AdmissionControllerState::fence),
       handled_by(this, &AdmissionControllerState::tier_down),
@@ -31,7 +35,7 @@ SchedulerStepActor AdmissionControllerState::sender() const {
 void AdmissionControllerState::admit_cascades(const AdmitCascades& m) {
   const auto now = self_->clock().now();
   CascadesDecided answer{m.op, {}};
-  for (TierIndex tier = 0; tier < deps_.ledger->num_tiers(); ++tier) {
+  for (const auto tier : m.tiers) {
     const auto decision = deps_.ledger->decide_cascade(tier, *m.keys, m.chunk_bytes * m.keys->size(),
                                                        m.request.get(), now);
     answer.tiers.push_back({decision.ticket, decision.admitted ? RefusalReason::none : decision.reason});
@@ -57,7 +61,35 @@ void AdmissionControllerState::withdraw(const Withdraw& m) {
 
 void AdmissionControllerState::completed(const AdmissionCompleted& m) {
   const auto now = self_->clock().now();
+  for (const auto& e : m.overdue) deps_.ledger->overdue(e.ticket, e.chunks, now);
   for (const auto& e : m.entries) deps_.ledger->complete(e.ticket, e.chunks, e.transfer, now);
+}
+
+void AdmissionControllerState::gate_lookup(const GateLookup& m) {
+  const auto now = self_->clock().now();
+  LookupGated answer{m.op, {}};
+  for (const auto tier : m.tiers)
+    answer.skip.push_back(deps_.ledger->decide_lookup(tier, m.prompt_tokens, m.device_tokens, now) ==
+                          LookupDecision::skip);
+  self_->send(sender(), std::move(answer));
+}
+
+void AdmissionControllerState::lookups_answered(const LookupsAnswered& m) {
+  const auto now = self_->clock().now();
+  for (const auto& e : m.entries) {
+    if (!e.gated) deps_.ledger->count_lookup(e.tier, e.prompt_tokens, e.device_tokens, now);
+    deps_.ledger->answer_lookup(e.tier, {e.answered, e.hit_tokens, e.device_tokens, e.took});
+  }
+}
+
+void AdmissionControllerState::verdicts_given(const VerdictsGiven& m) {
+  const auto now = self_->clock().now();
+  for (TierIndex tier = 0; tier < m.tiers.size(); ++tier)
+    deps_.ledger->observe_verdicts(m.domain, tier, m.tiers[tier], now);
+}
+
+void AdmissionControllerState::below_floor(const BelowFloor& m) {
+  deps_.ledger->refuse_below_floor(m.tier, m.chunks, m.whole_job, self_->clock().now());
 }
 
 void AdmissionControllerState::reset(const ResetAdmission&) { deps_.ledger->reset(); }
@@ -75,6 +107,8 @@ void AdmissionControllerState::stop(const StopActor& m) {
 }
 
 void AdmissionControllerState::tick(const Tick&) {
+  for (const auto& report : deps_.ledger->due_reports(self_->clock().now()))
+    deps_.env->log("info", report.tier + ": " + report.gate + ": " + report.text);
   publish_totals();
   self_->delayed_send(self_, deps_.env->tick, Tick{});
 }
@@ -101,7 +135,12 @@ void AdmissionControllerState::publish_totals() {
   totals_.stale_tickets = ledger.stale_chunks();
   totals_.balance_violation.clear();
   ledger.check_balance(&totals_.balance_violation);
-  totals_.policy_samples = ledger.stats(self_->clock().now());
+  const auto now = self_->clock().now();
+  totals_.policy_samples = ledger.stats(now);
+  totals_.gates = ledger.gate_reports(now);
+  totals_.decisions.clear();
+  for (const auto& r : ledger.decisions().recent())
+    totals_.decisions.push_back({r.at, r.tier, r.is_promotion, r.chunks, r.admitted, r.reason, std::string(r.refuser)});
   self_->send(deps_.metrics, PublishTotals{totals_});
 }
 

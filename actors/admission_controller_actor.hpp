@@ -29,6 +29,10 @@ class AdmissionControllerState {
   void admit_cascades(const AdmitCascades& m);
   void admit_promotions(const AdmitPromotions& m);
   void withdraw(const Withdraw& m);
+  void gate_lookup(const GateLookup& m);
+  void lookups_answered(const LookupsAnswered& m);
+  void verdicts_given(const VerdictsGiven& m);
+  void below_floor(const BelowFloor& m);
   void completed(const AdmissionCompleted& m);
   void reset(const ResetAdmission& m);
   void tier_down(const TierDown& m);

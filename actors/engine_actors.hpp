@@ -5,10 +5,12 @@
 #include "kv_offload/actors/engine_metrics_actor.hpp"
 #include "kv_offload/actors/engine_supervisor_actor.hpp"
 #include "kv_offload/actors/lane_sink.hpp"
+#include "kv_offload/actors/parent_gate.hpp"
 #include "kv_offload/messages/protocol/actor_interfaces.hpp"
 #include "kv_offload/tiers/primary_view.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,11 +24,13 @@ namespace kv_offload {
 /// What the actors are built on. Everything outlives them.
 struct EngineParts {
   SharedEnvironment env;
-  std::shared_ptr<FailedState> failed;
-  std::shared_ptr<StatsBoard> board;
+  std::shared_ptr<FailedState> failed = std::make_shared<FailedState>();
+  std::shared_ptr<StatsBoard> board = std::make_shared<StatsBoard>();
   PrimaryView view;
   std::vector<std::shared_ptr<SecondaryTier>> tiers;  ///< started
   std::vector<std::shared_ptr<LaneSink>> sinks;       ///< co-indexed
+  std::vector<std::shared_ptr<ParentGate>> gates;     ///< co-indexed
+  std::shared_ptr<std::atomic<std::uint64_t>> external_expired = std::make_shared<std::atomic<std::uint64_t>>(0);
   std::vector<TierTraits> traits;                     ///< co-indexed
   std::vector<std::string> labels;                    ///< [0] primary, [1+t] tier t
 };

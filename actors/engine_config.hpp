@@ -58,6 +58,12 @@ struct EngineConfig {
   std::uint64_t cpu_bytes_to_use = 0;   ///< primary tier; chunks = floor(this ÷ row)
   std::uint32_t tokens_per_chunk = 0;   ///< 0: unknown (then token-based gates stay silent)
   std::string eviction_policy = "lru";
+  /// Chunks are stored once they were looked up this often (below 2: at first sight). Only without
+  /// secondary tiers.
+  std::uint32_t store_threshold = 0;
+  std::uint32_t max_tracker_size = 64000;  ///< keys whose lookups are counted for it
+  /// Chunks that reach beyond the prompt are not stored; needs StoreOptions::first_token.
+  bool offload_prompt_only = true;
   PrimaryConfig primary;
   std::vector<SecondaryTierConfig> secondary_tiers;
   ConfigNode admission_policy{ConfigNode::Value(nullptr)};  ///< null: always_admit
@@ -75,6 +81,8 @@ struct EngineConfig {
   std::uint32_t domains = 1;
   std::uint32_t worker_threads = 2;   ///< of the actor system
   std::uint32_t spin_us = 20;         ///< a waiting caller spins this long before it parks
+  /// Sets of cache groups whose chunks are visible together or not at all (messages/atomic_groups.hpp).
+  std::vector<std::vector<std::uint32_t>> atomic_groups;
   bool huge_pages = true;
   bool enable_kv_events = false;
   std::string log_level = "info";

@@ -2,6 +2,8 @@
 
 #include "kv_offload/messages/tier_traits.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 namespace kv_offload {
@@ -23,6 +25,7 @@ std::optional<Locality> locality_of(const ConfigNode& node) {
 
 AdmissionEnvironment admission_environment(const EngineConfig& config) {
   AdmissionEnvironment environment;
+  environment.tokens_per_chunk = std::max<std::uint32_t>(1, config.tokens_per_chunk);
   for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i) {
     const SecondaryTierConfig& tier = config.secondary_tiers[i];
     environment.tiers.push_back({tier.type, std::nullopt, locality_of(tier.node)});

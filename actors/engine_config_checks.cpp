@@ -1,6 +1,8 @@
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/actors/engine_config_admission.hpp"
 #include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/actors/engine_metrics_socket.hpp"
+#include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/eviction/eviction_registry.hpp"
 #include "kv_offload/tiers/secondary_tier_registry.hpp"
@@ -9,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -70,13 +73,18 @@ Problem check_numbers(const EngineConfig& config) {
       return refuse("deadlines." + std::string(field.key), std::to_string(to_ms(value)),
                     "an integer " + interval(1, kDeadlineMsMax));
   }
+  if (config.store_threshold >= kStoreThresholdMin && !config.secondary_tiers.empty())
+    return refuse("store_threshold", std::to_string(config.store_threshold),
+                  "an integer " + interval(0, kStoreThresholdMin - 1) +
+                      " beside secondary_tiers: a tiered cache stores at first sight");
   if (config.domains != 1)
     return refuse("domains", std::to_string(config.domains),
                   "auto, off or 1: this version runs one domain");
   if (const auto& port = config.metrics.port; port && (*port < 0 || *port > 65535))
     return refuse("metrics.port", std::to_string(*port), "an integer " + interval(0, 65535));
-  if (config.metrics.address.empty())
-    return refuse("metrics.address", quoted(""), "an address to listen on, such as 127.0.0.1");
+  if (!is_listen_address(config.metrics.address))
+    return refuse("metrics.address", quoted(config.metrics.address),
+                  std::string(kListenAddressForms));
   if (auto p = check_choice("log_level", config.log_level, kLogLevels)) return p;
   return check_choice("io", config.io, kIoBackends);
 }
@@ -145,6 +153,29 @@ Problem check_identity(const NamespaceIdentity& identity) {
   return std::nullopt;
 }
 
+Problem check_atomic_groups(const EngineConfig& config) {
+  static_assert(AtomicGroups::kSetMax == 64);  // kAtomicGroupForms says so
+  const auto num_groups = config.identity.kv_cache_groups.size();
+  std::set<std::uint32_t> seen;
+  for (std::size_t s = 0; s < config.atomic_groups.size(); ++s) {
+    const auto& set = config.atomic_groups[s];
+    const std::string path = "atomic_groups[" + std::to_string(s) + "]";
+    if (set.size() < 2 || set.size() > AtomicGroups::kSetMax)
+      return refuse(path, "a list of " + std::to_string(set.size()),
+                    std::string(kAtomicGroupForms));
+    for (std::size_t i = 0; i < set.size(); ++i) {
+      const std::string at = path + "[" + std::to_string(i) + "]";
+      if (!seen.insert(set[i]).second)
+        return refuse(at, std::to_string(set[i]), "every cache group in one place at most");
+      if (num_groups > 0 && set[i] >= num_groups)
+        return refuse(at, std::to_string(set[i]),
+                      "the index of one of the " + std::to_string(num_groups) +
+                          " identity.kv_cache_groups");
+    }
+  }
+  return std::nullopt;
+}
+
 Problem check_eviction(const EngineConfig& config) {
   std::string list;
   for (const auto& name : eviction_policies().names()) {
@@ -182,6 +213,7 @@ std::optional<OffloadError> EngineConfig::validate() const {
   if (!problem) problem = check_numbers(*this);
   if (!problem) problem = check_shares(*this);
   if (!problem) problem = check_identity(identity);
+  if (!problem) problem = check_atomic_groups(*this);
   if (!problem) problem = check_eviction(*this);
   if (!problem) problem = check_tiers(*this);
   if (!problem) problem = check_admission(*this);

@@ -1,5 +1,5 @@
 #include "kv_offload/actors/engine_config.hpp"
-#include "kv_offload/actors/engine_config_admission.hpp"
+#include "kv_offload/actors/engine_config_effective_rows.hpp"
 #include "kv_offload/actors/engine_config_fields.hpp"
 #include "kv_offload/tiers/fs/fs_config.hpp"
 
@@ -12,70 +12,6 @@ namespace kv_offload {
 namespace {
 
 using namespace config_fields;
-
-/// Collects rows and finds out where each value came from.
-class EffectiveRows {
- public:
-  explicit EffectiveRows(const EngineConfig& config) : config_(config) {}
-
-  /// A configurable value. Unmentioned in the document it is the default, or set by the program.
-  void add(const std::string& key, std::string value, bool is_default, std::string_view unit = "") {
-    const auto origin = config_.origins.find(key);
-    push(key, std::move(value), unit,
-         origin != config_.origins.end() ? origin->second
-         : is_default                    ? "default"
-                                         : "program");
-  }
-  template <class T>
-  void number(const std::string& key, const T& value, const T& by_default, std::string_view unit) {
-    add(key, std::to_string(value), value == by_default, unit);
-  }
-  void share(const std::string& key, double value, double by_default) {
-    add(key, number_text(value), value == by_default, "of chunks");
-  }
-  void flag(const std::string& key, bool value, bool by_default) {
-    add(key, value ? "true" : "false", value == by_default);
-  }
-  void text(const std::string& key, const std::string& value, const std::string& by_default) {
-    add(key, value.empty() ? "(empty)" : value, value == by_default);
-  }
-  void derived(const std::string& key, std::string value, std::string_view unit,
-               const std::string& how) {
-    push(key, std::move(value), unit, "derived: " + how);
-  }
-  /// Keys that a tier or policy reads itself, as they were written; secrets only as "(set)".
-  void tree(const std::string& path, const ConfigNode& node) {
-    if (const auto* object = node.object()) {
-      for (const auto& [key, value] : *object) {
-        if (is_secret(key)) {
-          add(path + "." + key, "(set)", false);
-        } else {
-          tree(path + "." + key, value);
-        }
-      }
-      return;
-    }
-    if (const auto* list = node.list()) {
-      for (std::size_t i = 0; i < list->size(); ++i)
-        tree(path + "[" + std::to_string(i) + "]", (*list)[i]);
-      if (list->empty()) add(path, "[]", false);
-      return;
-    }
-    const auto* string = std::get_if<std::string>(&node.value());
-    add(path, string != nullptr ? *string : node.text(), false);
-  }
-
-  std::vector<EngineConfig::Effective> take() { return std::move(rows_); }
-
- private:
-  void push(const std::string& key, std::string value, std::string_view unit, std::string origin) {
-    rows_.push_back(
-        {one_line(key), one_line(std::move(value)), std::string(unit), std::move(origin)});
-  }
-
-  const EngineConfig& config_;
-  std::vector<EngineConfig::Effective> rows_;
-};
 
 std::string times_chunks(double share, const EngineConfig& config) {
   return number_text(share) + " x " + std::to_string(config.num_chunks()) + " chunks";
@@ -120,6 +56,13 @@ void add_fs_defaults(EffectiveRows& rows, const std::string& path, const ConfigN
   add("enable_kv_events", defaults.enable_kv_events ? "true" : "false", "");
 }
 
+/// That object is shown resolved, see add_admission_rows.
+ConfigNode without_backpressure(const ConfigNode& node) {
+  ConfigNode rest = node;
+  if (auto* object = rest.object()) object->erase("backpressure");
+  return rest;
+}
+
 void add_tiers(EffectiveRows& rows, const EngineConfig& config) {
   if (config.secondary_tiers.empty()) rows.add("secondary_tiers", "(none)", true);
   for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i) {
@@ -135,20 +78,9 @@ void add_tiers(EffectiveRows& rows, const EngineConfig& config) {
     }
     rows.derived(path + ".pin_chunks", std::to_string(config.share_chunks(share)), "chunks",
                  times_chunks(share, config));
-    rows.tree(path, tier.node);
+    rows.tree(path, without_backpressure(tier.node));
     if (tier.type == "fs") add_fs_defaults(rows, path, tier.node);
   }
-}
-
-void add_admission(EffectiveRows& rows, const EngineConfig& config) {
-  if (config.admission_policy.is_null()) return rows.add("admission_policy", "always_admit", true);
-  rows.tree("admission_policy", config.admission_policy);
-  const auto setup = build_admission(config);
-  if (!setup) return;  // validate() tells why
-  std::size_t number = 0;
-  for (const auto& line : describe_admission(*setup->policy))
-    rows.derived("admission_policy.effective[" + std::to_string(number++) + "]", line, "",
-                 "with defaults filled in");
 }
 
 void add_identity(EffectiveRows& rows, const EngineConfig& config) {
@@ -179,6 +111,17 @@ void add_identity(EffectiveRows& rows, const EngineConfig& config) {
            identity.revision.empty());
 }
 
+void add_atomic_groups(EffectiveRows& rows, const EngineConfig& config) {
+  if (config.atomic_groups.empty()) return rows.add("atomic_groups", "(none)", true);
+  for (std::size_t s = 0; s < config.atomic_groups.size(); ++s) {
+    std::string set;
+    for (const auto group : config.atomic_groups[s])
+      set += (set.empty() ? "" : ", ") + std::to_string(group);
+    const std::string path = "atomic_groups[" + std::to_string(s) + "]";
+    rows.add(path, set, false, "cache groups", path + "[0]");
+  }
+}
+
 void add_engine(EffectiveRows& rows, const EngineConfig& config, const EngineConfig& defaults) {
   for (const auto& field : kIntegers)
     rows.number(std::string(field.key), config.*field.member, defaults.*field.member, field.unit);
@@ -206,8 +149,9 @@ std::vector<EngineConfig::Effective> EngineConfig::effective() const {
   EffectiveRows rows(*this);
   add_primary(rows, *this, defaults);
   add_tiers(rows, *this);
-  add_admission(rows, *this);
+  add_admission_rows(rows, *this);
   add_identity(rows, *this);
+  add_atomic_groups(rows, *this);
   add_engine(rows, *this, defaults);
   return rows.take();
 }

@@ -21,8 +21,10 @@ struct Integer {
   std::string_view unit;
 };
 inline constexpr std::int64_t kTokensPerChunkMax = 1 << 24;
-inline constexpr std::array<Integer, 8> kIntegers{{
+inline constexpr std::array<Integer, 10> kIntegers{{
     {"tokens_per_chunk", &EngineConfig::tokens_per_chunk, 0, kTokensPerChunkMax, "tokens"},
+    {"store_threshold", &EngineConfig::store_threshold, 0, 1'000'000, "lookups"},
+    {"max_tracker_size", &EngineConfig::max_tracker_size, 1, 1 << 24, "keys"},
     {"jobs_max", &EngineConfig::jobs_max, 1, 1 << 20, "jobs"},
     {"probes_max", &EngineConfig::probes_max, 1, 1 << 24, "keys"},
     {"calls_max", &EngineConfig::calls_max, 1, 1 << 20, "calls"},
@@ -37,7 +39,8 @@ struct Boolean {
   std::string_view key;
   bool EngineConfig::*member;
 };
-inline constexpr std::array<Boolean, 2> kBooleans{{
+inline constexpr std::array<Boolean, 3> kBooleans{{
+    {"offload_prompt_only", &EngineConfig::offload_prompt_only},
     {"huge_pages", &EngineConfig::huge_pages},
     {"enable_kv_events", &EngineConfig::enable_kv_events},
 }};
@@ -97,6 +100,15 @@ inline constexpr std::size_t kTiersMax = 64;
 inline constexpr std::array<std::string_view, 7> kLogLevels{
     {"trace", "debug", "info", "warn", "error", "critical", "off"}};
 inline constexpr std::array<std::string_view, 2> kIoBackends{{"auto", "uring"}};
+
+inline constexpr std::array<std::string_view, 2> kSpecNames{
+    {"CPUOffloadingSpec", "TieringOffloadingSpec"}};
+/// The last four bytes of a key hold it.
+inline constexpr std::int64_t kCacheGroupMax = 0xffff'ffff;
+inline constexpr std::string_view kAtomicGroupForms = "a list of 2 to 64 cache-group indices";
+
+/// From here on a store waits for its key to be looked up again; below, chunks are stored at sight.
+inline constexpr std::uint32_t kStoreThresholdMin = 2;
 
 /// Keys whose values are never shown.
 inline bool is_secret(std::string_view key) {

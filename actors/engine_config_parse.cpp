@@ -20,7 +20,7 @@ using namespace config_fields;
 std::optional<std::string> find_malformed_secret(const ConfigNode& node, const std::string& path) {
   if (const auto* object = node.object()) {
     for (const auto& [key, value] : *object) {
-      const std::string at = path.empty() ? key : path + "." + key;
+      const std::string at = path.empty() ? shortened(key) : path + "." + shortened(key);
       if (is_secret(key) && !value.is_null() && !std::holds_alternative<std::string>(value.value()))
         return at + ": this value is not allowed; expected a string";
       if (auto found = find_malformed_secret(value, at)) return found;
@@ -103,6 +103,7 @@ Expected<EngineConfig> read_document(std::string_view text, const std::string& n
   config_sections::read_metrics(document, config);
   config_sections::read_identity(document, config);
   config_sections::read_chunk_size(document, config);
+  config_sections::read_atomic_groups(document, config);
   config_sections::read_secondary_tiers(document, config);
   config_sections::read_keys_without_effect(document, config);
   if (auto error = document.finish()) {

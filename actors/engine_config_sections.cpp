@@ -138,6 +138,26 @@ void read_identity(ConfigReader& document, EngineConfig& config) {
   });
 }
 
+void read_atomic_groups(ConfigReader& document, EngineConfig& config) {
+  const ConfigNode* sets = document.child("atomic_groups");
+  if (sets == nullptr || sets->is_null()) return;
+  if (sets->list() == nullptr)
+    return document.fail("atomic_groups", *sets, "a list of lists of cache-group indices");
+  for (const ConfigNode& set : *sets->list()) {
+    const std::string path = "atomic_groups[" + std::to_string(config.atomic_groups.size()) + "]";
+    if (set.list() == nullptr)
+      return document.fail(path, set, std::string(kAtomicGroupForms));
+    auto& groups = config.atomic_groups.emplace_back();
+    for (const ConfigNode& group : *set.list()) {
+      const auto* index = std::get_if<std::int64_t>(&group.value());
+      if (index == nullptr || *index < 0 || *index > kCacheGroupMax)
+        return document.fail(path + "[" + std::to_string(groups.size()) + "]", group,
+                             "an integer in [0, " + std::to_string(kCacheGroupMax) + "]");
+      groups.push_back(static_cast<std::uint32_t>(*index));
+    }
+  }
+}
+
 void read_secondary_tiers(ConfigReader& document, EngineConfig& config) {
   const ConfigNode* tiers = document.child("secondary_tiers");
   if (tiers == nullptr) return;

@@ -9,6 +9,7 @@ namespace kv_offload::config_sections {
 /// `config`. The first problem stays in the reader as one line; the rest of the part is then moot.
 
 void read_primary(ConfigReader& document, EngineConfig& config);
+void read_atomic_groups(ConfigReader& document, EngineConfig& config);
 void read_secondary_tiers(ConfigReader& document, EngineConfig& config);
 void read_identity(ConfigReader& document, EngineConfig& config);
 void read_deadlines(ConfigReader& document, EngineConfig& config);

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,22 +14,28 @@ using namespace config_fields;
 
 namespace {
 
-enum class Kind { text, boolean, count };
+enum class Kind { text, boolean };
 struct KeyWithoutEffect {
   std::string_view key;
   Kind kind;
   std::string_view why;
 };
-constexpr std::array<KeyWithoutEffect, 8> kWithoutEffect{{
+constexpr std::array<KeyWithoutEffect, 5> kWithoutEffect{{
     {"spec_name", Kind::text, "there is one engine, and it is always tiered"},
     {"spec_module_path", Kind::text, "there is one engine, and it is always tiered"},
     {"cache_policy_module_path", Kind::text, "eviction policies are registered by the program"},
     {"engine_id", Kind::text, "the primary tier's memory is private to the process"},
-    {"offload_prompt_only", Kind::boolean, "the caller chooses what it stores"},
     {"self_describing_kv_events", Kind::boolean, "events carry keys only"},
-    {"store_threshold", Kind::count, "0 and 1 both store at first sight"},
-    {"max_tracker_size", Kind::count, "reuse is not tracked: every chunk is stored at first sight"},
 }};
+
+/// A name that only a module from outside could know is a slip where no module is named.
+void check_spec_name(ConfigReader& document) {
+  const ConfigNode* name = document.child("spec_name");
+  const ConfigNode* module = document.child("spec_module_path");
+  const bool has_module = module != nullptr && !module->is_null();
+  if (name != nullptr && !name->is_null() && !has_module)
+    (void)document.choice("spec_name", "", choices(kSpecNames));
+}
 
 /// Tokens per block of the serving engine, if every cache group says the same.
 std::optional<std::int64_t> common_tokens_per_block(const NamespaceIdentity& identity) {
@@ -116,20 +121,19 @@ void read_chunk_size(ConfigReader& document, EngineConfig& config) {
 }
 
 void read_keys_without_effect(ConfigReader& document, EngineConfig& config) {
+  check_spec_name(document);
   for (const auto& [name, kind, why] : kWithoutEffect) {
     const std::string key(name);
     const ConfigNode* node = document.child(key);
     if (node == nullptr) continue;
     if (kind == Kind::text && !node->is_null()) (void)document.string(key, "");
     if (kind == Kind::boolean) (void)document.boolean(key, false);
-    if (kind == Kind::count) {
-      const auto* count = std::get_if<std::int64_t>(&node->value());
-      if (key == "store_threshold" && count != nullptr && *count >= 2)
-        document.fail(key, *node, "0 or 1: a tiered cache stores at first sight");
-      (void)document.integer(key, 0, 0, std::numeric_limits<std::int64_t>::max());
-    }
     config.notes.push_back(key + ": has no effect: " + std::string(why));
   }
+  if (document.has("max_tracker_size") && config.store_threshold < kStoreThresholdMin)
+    config.notes.push_back("max_tracker_size: has no effect: with store_threshold " +
+                           std::to_string(config.store_threshold) +
+                           " every chunk is stored at first sight, and no lookups are counted");
   if (const ConfigNode* node = document.child("backpressure")) {
     if (node->object() == nullptr && !node->is_null())
       document.fail("backpressure", *node, "an object or null");

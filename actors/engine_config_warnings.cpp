@@ -1,8 +1,11 @@
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/actors/engine_config_admission.hpp"
 #include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/actors/engine_metrics_socket.hpp"
 #include "kv_offload/messages/byte_size.hpp"
+#include "kv_offload/tiers/example/example_tier.hpp"
 
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -94,54 +97,86 @@ void warn_about_shares(const EngineConfig& config, Warnings& warnings) {
         "may be evicted before the request that asked for it reads it");
 }
 
+std::string tier_path(std::size_t tier) { return "secondary_tiers[" + std::to_string(tier) + "]"; }
+
+void warn_about_directories(const EngineConfig& config, std::size_t i, Warnings& warnings) {
+  const auto& tiers = config.secondary_tiers;
+  const std::string* root = string_of(tiers[i].node, "root_dir");
+  if (root == nullptr) return;
+  const auto normal = [](const std::string& dir) {
+    auto text = std::filesystem::path(dir).lexically_normal().string();
+    while (text.size() > 1 && text.back() == '/') text.pop_back();
+    return text;
+  };
+  for (std::size_t j = 0; j < i; ++j) {
+    const std::string* other = string_of(tiers[j].node, "root_dir");
+    if (other != nullptr && normal(*other) == normal(*root))
+      warnings.push_back(tier_path(i) + ".root_dir: the same directory as " + tier_path(j) +
+                         ": one copy is counted as two, and each tier finds what the other wrote");
+  }
+  if (!std::filesystem::path(*root).is_absolute())
+    warnings.push_back(tier_path(i) + ".root_dir: " + *root +
+                       " depends on the working directory; an absolute path does not");
+}
+
+/// What bounds a tier: the key that says so, and how many bytes come to it.
+struct Capacity {
+  std::string path;
+  std::optional<std::uint64_t> bytes;  ///< none: unbounded, or not known to us
+};
+
+Capacity capacity_of(const EngineConfig& config, std::size_t i) {
+  const SecondaryTierConfig& tier = config.secondary_tiers[i];
+  const auto number_of = [&](const char* key) -> std::optional<std::uint64_t> {
+    const ConfigNode* node = tier.node.find(key);
+    if (node == nullptr) return std::nullopt;
+    if (const auto* n = std::get_if<std::int64_t>(&node->value()); n != nullptr && *n > 0)
+      return static_cast<std::uint64_t>(*n);
+    if (const auto* s = std::get_if<std::string>(&node->value()))
+      if (const auto parsed = parse_bytes(*s)) return *parsed;
+    return std::nullopt;
+  };
+  if (tier.type == "example") {
+    const auto chunks = number_of("chunks_max").value_or(ExampleConfig{}.chunks_max);
+    return {tier_path(i) + ".chunks_max", chunks * config.row_bytes()};
+  }
+  return {tier_path(i) + ".capacity_bytes", number_of("capacity_bytes")};
+}
+
+/// A store goes to every tier, so a tier below that holds less than one above is never asked for
+/// anything that the upper one has not.
+void warn_about_capacities(const EngineConfig& config, Warnings& warnings) {
+  std::string above = "the primary tier's";
+  std::uint64_t above_bytes = config.num_chunks() * config.row_bytes();
+  for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i) {
+    const Capacity own = capacity_of(config, i);
+    if (config.secondary_tiers[i].type == "fs" &&
+        config.secondary_tiers[i].node.find("capacity_bytes") == nullptr)
+      warnings.push_back(
+          tier_path(i) + ": has no capacity bound in this version: the directory grows by " +
+          format_bytes(config.row_bytes()) + " for every new chunk until the disk is full");
+    if (!own.bytes) continue;
+    if (*own.bytes < above_bytes)
+      warnings.push_back(own.path + ": " + format_bytes(*own.bytes) + " is less than " + above +
+                         " " + format_bytes(above_bytes) +
+                         ": it can hold nothing that the tier above it does not");
+    above = tier_path(i) + "'s";
+    above_bytes = *own.bytes;
+  }
+}
+
 void warn_about_tiers(const EngineConfig& config, Warnings& warnings) {
   const auto& tiers = config.secondary_tiers;
-  const std::uint64_t primary_bytes = config.num_chunks() * config.row_bytes();
   for (std::size_t i = 0; i < tiers.size(); ++i) {
-    const std::string path = "secondary_tiers[" + std::to_string(i) + "]";
-    const std::string* root = string_of(tiers[i].node, "root_dir");
-    if (root != nullptr) {
-      const auto normal = [](const std::string& dir) {
-        auto text = std::filesystem::path(dir).lexically_normal().string();
-        while (text.size() > 1 && text.back() == '/') text.pop_back();
-        return text;
-      };
-      for (std::size_t j = 0; j < i; ++j) {
-        const std::string* other = string_of(tiers[j].node, "root_dir");
-        if (other != nullptr && normal(*other) == normal(*root))
-          warnings.push_back(path + ".root_dir: the same directory as secondary_tiers[" +
-                             std::to_string(j) +
-                             "]: one copy is counted as two, and each tier "
-                             "finds what the other wrote");
-      }
-      if (!std::filesystem::path(*root).is_absolute())
-        warnings.push_back(path + ".root_dir: " + *root +
-                           " depends on the working directory; an absolute path does not");
-    }
-    const ConfigNode* capacity = tiers[i].node.find("capacity_bytes");
-    if (capacity == nullptr) {
-      if (root != nullptr)
-        warnings.push_back(
-            path + ": has no capacity bound in this version: the directory grows by " +
-            format_bytes(config.row_bytes()) + " for every new chunk until the disk is full");
-    } else {
-      std::optional<std::uint64_t> bytes;
-      if (const auto* n = std::get_if<std::int64_t>(&capacity->value()); n != nullptr && *n > 0)
-        bytes = static_cast<std::uint64_t>(*n);
-      if (const auto* s = std::get_if<std::string>(&capacity->value()))
-        if (auto parsed = parse_bytes(*s)) bytes = *parsed;
-      if (bytes && *bytes < primary_bytes)
-        warnings.push_back(path + ".capacity_bytes: " + format_bytes(*bytes) +
-                           " is less than the primary tier's " + format_bytes(primary_bytes) +
-                           ": it can hold nothing that the primary tier does not");
-    }
+    warn_about_directories(config, i, warnings);
     const ConfigNode* events = tiers[i].node.find("enable_kv_events");
     const auto* on = events != nullptr ? std::get_if<bool>(&events->value()) : nullptr;
     if (on != nullptr && *on && !config.enable_kv_events)
-      warnings.push_back(path +
+      warnings.push_back(tier_path(i) +
                          ".enable_kv_events: true has no effect while the engine's own "
                          "enable_kv_events is false");
   }
+  warn_about_capacities(config, warnings);
   if (!tiers.empty() && config.identity.model_name == NamespaceIdentity{}.model_name)
     warnings.push_back(
         "identity.model_name: the default \"" + config.identity.model_name +
@@ -159,9 +194,11 @@ bool counts_tokens(const ConfigNode& node) {
 }
 
 void warn_about_admission(const EngineConfig& config, Warnings& warnings) {
+  if (const auto setup = build_admission(config))
+    warnings.insert(warnings.end(), setup->warnings.begin(), setup->warnings.end());
+  if (config.secondary_tiers.empty() && !config.backpressure.is_null())
+    warnings.emplace_back("backpressure: has nothing to watch: there are 0 secondary tiers");
   if (config.admission_policy.is_null()) return;
-  const auto setup = build_admission(config);
-  if (setup) warnings.insert(warnings.end(), setup->warnings.begin(), setup->warnings.end());
   if (config.secondary_tiers.empty())
     warnings.emplace_back("admission_policy: has nothing to decide: there are 0 secondary tiers");
   if (config.tokens_per_chunk == 0 && counts_tokens(config.admission_policy))
@@ -199,8 +236,14 @@ void warn_about_limits(const EngineConfig& config, Warnings& warnings) {
   if (cores > 0 && config.worker_threads > std::max(cores, EngineConfig{}.worker_threads))
     warnings.push_back("worker_threads: " + std::to_string(config.worker_threads) + " on " +
                        std::to_string(cores) + " cores: idle ones only contend");
+  if (!config.metrics.port) return;
   const std::string& address = config.metrics.address;
-  if (config.metrics.port && address != "127.0.0.1" && address != "::1" && address != "localhost")
+  // A name may mean a question to a name service; numbers are answered by the kernel.
+  const bool is_number = address.find_first_not_of("0123456789.") == std::string::npos;
+  if (is_number && listen_error(address, 0) == EADDRNOTAVAIL)
+    warnings.push_back("metrics.address: " + address +
+                       " is not an address of this machine: an engine does not start here");
+  else if (address != "127.0.0.1" && address != "::1" && address != "localhost")
     warnings.push_back("metrics.address: " + address + " port " +
                        std::to_string(*config.metrics.port) +
                        ": whoever reaches it reads the metrics; there is no authentication");

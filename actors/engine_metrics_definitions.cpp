@@ -1,6 +1,7 @@
 #include "kv_offload/actors/engine_config_admission.hpp"
 #include "kv_offload/actors/engine_metrics.hpp"
 #include "kv_offload/actors/engine_metrics_series.hpp"
+#include "kv_offload/admission/slow_tier_gates.hpp"
 #include "kv_offload/messages/tier_traits.hpp"
 #include "kv_offload/tiers/secondary_tier_registry.hpp"
 
@@ -35,10 +36,14 @@ std::vector<MetricDefinition> tier_definitions(const EngineConfig& config, std::
 
 std::vector<MetricDefinition> metric_definitions(const EngineConfig& config) {
   std::vector<MetricDefinition> all;
-  for (const EngineSeries& series : engine_series()) all.push_back(series.definition);
+  for (const EngineSeries& series : engine_series())
+    if (series.is_shown == nullptr || series.is_shown(config)) all.push_back(series.definition);
   all.push_back(left_out_definition());
   if (const auto admission = build_admission(config); admission && admission->policy != nullptr)
-    add(all, admission->policy->metric_definitions());
+    // The gates that watch without being configured have nothing to show where no tier is.
+    add(all, config.secondary_tiers.empty()
+                 ? admission->policy->metric_definitions()
+                 : admission_metric_definitions(*admission->policy, admission_environment(config)));
   for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i)
     add(all, tier_definitions(config, i));
   return all;

@@ -76,7 +76,8 @@ class PageWriter {
   void write(const EngineSeries& series, const EngineStats& stats) {
     const std::string& name = series.definition.name;
     const auto it = declared_.find(name);
-    if (it == declared_.end()) return leave_out(name, "is not declared");
+    if (it == declared_.end())
+      return series.is_shown != nullptr ? void() : leave_out(name, "is not declared");
     Declared& declared = it->second;
     declared.is_engine = true;
     if (declared.definition->label_names != series.definition.label_names ||

@@ -1,9 +1,14 @@
+#include "kv_offload/actors/engine_config_fields.hpp"
 #include "kv_offload/actors/engine_metrics_series.hpp"
 
 // What is in the primary tier and who keeps it there. The gauges overlap: a resident chunk can be
 // pinned and held at once. chunks = free + resident + quarantined.
 namespace kv_offload {
 namespace {
+
+bool has_store_threshold(const EngineConfig& config) {
+  return config.store_threshold >= config_fields::kStoreThresholdMin;
+}
 
 bool is_violated(const PrimaryTotals& p) { return !p.identity_violation.empty(); }
 
@@ -41,10 +46,14 @@ std::vector<EngineSeries> residency_series() {
       gauge("kv_offload_primary_abandoned_pins",
             "pins of jobs whose I/O thread is gone, kept until the engine ends", {},
             one(&PrimaryTotals::pins_abandoned)),
-      gauge("kv_offload_primary_waiters", "requests that wait for chunks being written", {},
+      gauge("kv_offload_primary_waiters", "waits of requests for chunks being written, several for one chunk counted each", {},
             one(&PrimaryTotals::waiters)),
       gauge("kv_offload_primary_claims", "chunks whose promotion is claimed or under way", {},
             one(&PrimaryTotals::claims)),
+      only_if(has_store_threshold,
+              gauge("kv_offload_reuse_tracked_chunks",
+                    "chunks whose lookups are counted for store_threshold, in the tier or not", {},
+                    one(&PrimaryTotals::reuse_tracked))),
   };
 }
 

@@ -1,3 +1,4 @@
+#include "kv_offload/actors/engine_config_fields.hpp"
 #include "kv_offload/actors/engine_metrics_series.hpp"
 
 #include <algorithm>
@@ -20,6 +21,10 @@ double share(double chunks, const PrimaryTotals& p) {
 double usage(const PrimaryTotals& p) {
   const std::uint64_t idle = std::min(p.free + p.evictable, p.num_chunks);
   return share(static_cast<double>(p.num_chunks - idle), p);
+}
+
+bool has_store_threshold(const EngineConfig& config) {
+  return config.store_threshold >= config_fields::kStoreThresholdMin;
 }
 
 double write_usage(const PrimaryTotals& p) {
@@ -56,6 +61,11 @@ std::vector<EngineSeries> cache_series() {
                 "Size of a reservation in the primary tier, in chunks, granted or not",
                 "it is asked for; a promotion asks for each chunk by itself", {},
                 kAllocationSizeBounds, one(&PrimaryTotals::allocation_size)),
+      only_if(has_store_threshold,
+              counter("vllm:kv_offload_stores_skipped_total",
+                      "Chunks not stored because they were looked up less often than "
+                      "store_threshold",
+                      "prepare_store is called", {}, one(&PrimaryTotals::stores_skipped))),
   };
 }
 

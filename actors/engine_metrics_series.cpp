@@ -20,7 +20,7 @@ EngineSeries row(MetricKind kind, std::string name, std::string help,
   definition.help = labelled(std::move(help), labels);
   definition.label_names = std::move(labels);
   definition.buckets = std::move(buckets);
-  return {std::move(definition), std::move(read)};
+  return {std::move(definition), std::move(read), nullptr};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
 #include "kv_offload/messages/metric_definition.hpp"
 
@@ -28,7 +29,14 @@ using ReadPoints = std::function<std::vector<MetricPoint>(const EngineStats&)>;
 struct EngineSeries {
   MetricDefinition definition;
   ReadPoints read;
+  /// Null: every engine has the series. Else only those whose configuration gives it a meaning.
+  bool (*is_shown)(const EngineConfig&) = nullptr;
 };
+/// The row, for such configurations alone.
+inline EngineSeries only_if(bool (*is_shown)(const EngineConfig&), EngineSeries row) {
+  row.is_shown = is_shown;
+  return row;
+}
 
 /// The engine's whole table, in the order of the page.
 const std::vector<EngineSeries>& engine_series();

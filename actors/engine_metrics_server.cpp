@@ -33,13 +33,6 @@ class EngineCollectable : public prometheus::Collectable {
   const std::vector<MetricDefinition> definitions_;
 };
 
-/// The server takes more than an address in its place (a list of ports, options behind commas).
-bool is_host(const std::string& address) {
-  return !address.empty() && address.find_first_not_of(
-                                 "0123456789abcdefghijklmnopqrstuvwxyz"
-                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ.:-_") == std::string::npos;
-}
-
 OffloadError cannot_listen(const std::string& address, int port, const std::string& cause) {
   const int error = listen_error(address, port);
   const std::string number = std::to_string(port);
@@ -86,10 +79,10 @@ Expected<std::unique_ptr<MetricsServer>> MetricsServer::start(
   if (port < 0 || port > 65535)
     return {OffloadErrc::invalid_config, "metrics.port: " + std::to_string(port) +
                                              " is not allowed; expected an integer in [0, 65535]"};
-  if (!is_host(address))
-    return {OffloadErrc::invalid_config, "metrics.address: \"" + address +
-                                             "\" is not an address; use 127.0.0.1 or another "
-                                             "address of this machine"};
+  if (!is_listen_address(address))
+    return {OffloadErrc::invalid_config, "metrics.address: \"" + address.substr(0, 80) +
+                                             "\" is not allowed; expected " +
+                                             std::string(kListenAddressForms)};
   auto impl = std::make_unique<Impl>();
   impl->address = address;
   impl->collectable = std::make_shared<EngineCollectable>(std::move(stats), std::move(definitions));

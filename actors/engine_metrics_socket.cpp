@@ -1,7 +1,10 @@
 #include "kv_offload/actors/engine_metrics_socket.hpp"
 
+#include <arpa/inet.h>
 #include <netdb.h>
+#include <netinet/in.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <sys/socket.h>
@@ -49,6 +52,25 @@ class StreamSocket {
 };
 
 }  // namespace
+
+bool is_listen_address(const std::string& address) {
+  std::array<unsigned char, sizeof(in6_addr)> number{};
+  if (::inet_pton(AF_INET, address.c_str(), number.data()) == 1 ||
+      ::inet_pton(AF_INET6, address.c_str(), number.data()) == 1)
+    return address.find('\0') == std::string::npos;
+  constexpr std::size_t kNameBytesMax = 253;  // of a host name, RFC 1035
+  if (address.empty() || address.size() > kNameBytesMax || address.front() == '-') return false;
+  bool has_letter = false;  // without one it is a number gone wrong: 127.0.0, 1.2.3.400
+  char previous = '.';
+  for (const char c : address) {
+    const bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    has_letter = has_letter || is_letter;
+    if (c == '.' ? previous == '.' : !is_letter && (c < '0' || c > '9') && c != '-' && c != '_')
+      return false;
+    previous = c;
+  }
+  return has_letter;
+}
 
 int listen_error(const std::string& address, int port) {
   return StreamSocket(address, port).listen();

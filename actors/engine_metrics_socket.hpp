@@ -2,10 +2,17 @@
 
 #include <atomic>
 #include <string>
+#include <string_view>
 #include <thread>
 
 // What the HTTP server behind /metrics does not do by itself. Inside engine_metrics only.
 namespace kv_offload {
+
+inline constexpr std::string_view kListenAddressForms =
+    "an IP address or a host name of this machine, such as 127.0.0.1";
+/// Is it spelled like one? The HTTP server would take more in its place: lists of ports, options.
+/// Asks no name service.
+[[nodiscard]] bool is_listen_address(const std::string& address);
 
 /// errno of an attempt to listen there as the server does; 0 if it works (now). The server does not
 /// say why it failed.

@@ -7,13 +7,27 @@ namespace {
 
 constexpr std::size_t kFirstReason = 1;  // 0 is "none"
 
-/// chunk_queries or chunk_hits, as bytes of the primary tier's rows.
-ReadPoints lookup_bytes(std::uint64_t LookupTotals::*chunks) {
-  return [read = each_lookup(chunks)](const EngineStats& stats) {
+/// chunk_queries or chunk_hits times what a chunk holds: bytes of a row, tokens.
+template <class Size>
+ReadPoints lookup_size(std::uint64_t LookupTotals::*chunks, Size EngineStats::*size) {
+  return [read = each_lookup(chunks), size](const EngineStats& stats) {
     auto points = read(stats);
-    for (auto& point : points) point.value *= static_cast<double>(stats.chunk_bytes);
+    for (auto& point : points) point.value *= static_cast<double>(stats.*size);
     return points;
   };
+}
+
+bool knows_tokens(const EngineConfig& config) { return config.tokens_per_chunk > 0; }
+
+std::vector<MetricPoint> forgotten(const EngineStats& stats) {
+  std::vector<MetricPoint> points;
+  for (std::size_t i = 0; i < stats.tier_labels.size(); ++i)
+    points.push_back(
+        {{stats.tier_labels[i]},
+         static_cast<double>(i == 0 ? stats.scheduler.forgotten_chunks
+                                    : totals_of<TierActorTotals>(stats, i - 1).forgotten_chunks),
+         nullptr});
+  return points;
 }
 
 std::vector<MetricPoint> gave_up(const EngineStats& stats) {
@@ -44,9 +58,20 @@ std::vector<EngineSeries> looked_up_series() {
               {"tier", "reason"}, gave_up),
       counter("kv_offload_queried_bytes_total",
               "vllm:kv_offload_tiering_chunk_queries_total in bytes", first_resolved, {"tier"},
-              lookup_bytes(&LookupTotals::chunk_queries)),
+              lookup_size(&LookupTotals::chunk_queries, &EngineStats::chunk_bytes)),
       counter("kv_offload_hit_bytes_total", "vllm:kv_offload_tiering_chunk_hits_total in bytes",
-              first_resolved, {"tier"}, lookup_bytes(&LookupTotals::chunk_hits)),
+              first_resolved, {"tier"},
+              lookup_size(&LookupTotals::chunk_hits, &EngineStats::chunk_bytes)),
+      only_if(knows_tokens,
+              counter("kv_offload_queried_tokens_total",
+                      "vllm:kv_offload_tiering_chunk_queries_total in tokens", first_resolved,
+                      {"tier"},
+                      lookup_size(&LookupTotals::chunk_queries, &EngineStats::tokens_per_chunk))),
+      only_if(knows_tokens,
+              counter("kv_offload_hit_tokens_total",
+                      "vllm:kv_offload_tiering_chunk_hits_total in tokens", first_resolved,
+                      {"tier"},
+                      lookup_size(&LookupTotals::chunk_hits, &EngineStats::tokens_per_chunk))),
   };
 }
 
@@ -108,6 +133,15 @@ std::vector<EngineSeries> health_series() {
       counter("kv_offload_foreign_chunks_total",
               "Chunks of other writers, refused for want of a digest of ours", "they are met",
               {"tier"}, each_tier(&TierActorTotals::foreign_refused)),
+      counter("kv_offload_forgotten_chunks_total",
+              "Chunks removed by forget; one in use counts although it goes later",
+              "they are forgotten", {"tier"}, forgotten),
+      gauge("kv_offload_tier_kept_verdicts",
+            "chunks whose presence in the tier is remembered for requests that poll", {"tier"},
+            each_tier(&TierActorTotals::verdicts)),
+      counter("kv_offload_tier_verdicts_full_total",
+              "Chunks that found no room for their verdict, of requests that poll",
+              "they are looked up", {"tier"}, each_tier(&TierActorTotals::verdicts_full)),
   };
 }
 

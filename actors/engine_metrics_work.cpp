@@ -4,6 +4,15 @@
 namespace kv_offload {
 namespace {
 
+std::vector<MetricPoint> param_faults(const EngineStats& stats) {
+  std::vector<MetricPoint> points;
+  for (std::size_t f = 0; f < kNumTransferParamFaults; ++f)
+    points.push_back({{std::string(to_string(static_cast<TransferParamFault>(f)))},
+                      static_cast<double>(stats.scheduler.transfer_param_faults[f]),
+                      nullptr});
+  return points;
+}
+
 std::vector<EngineSeries> request_series() {
   using S = SchedulerTotals;
   return {
@@ -24,6 +33,26 @@ std::vector<EngineSeries> request_series() {
               "complete_store is called", {}, one(&S::device_stored_chunks)),
       counter("kv_offload_device_loaded_chunks_total", "Chunks loaded to the device",
               "prepare_load pins them", {}, one(&S::device_loaded_chunks)),
+      counter("kv_offload_capped_store_chunks_total",
+              "Chunks not stored because they lie beyond max_offload_tokens or the prompt",
+              "prepare_store is called", {}, one(&S::stores_capped_chunks)),
+      counter("kv_offload_capped_load_chunks_total",
+              "Chunks not looked up because they lie beyond max_load_tokens", "lookup is called",
+              {}, one(&S::loads_capped_chunks)),
+      counter("kv_offload_transfer_param_faults_total",
+              "Requests whose kv_transfer_params had an unusable part, which was treated as absent",
+              "they are announced", {"part"}, param_faults),
+      gauge("kv_offload_pending_promotion_chunks",
+            "chunks with a slot whose promotion is submitted at the end of the step", {},
+            one(&S::promotions_pending)),
+      gauge("kv_offload_parked_cascade_chunks",
+            "chunks that wait for a write to end before they are offered to a tier", {},
+            one(&S::cascades_parked)),
+      counter("kv_offload_external_requests_total", "Requests that tiers made on behalf of others",
+              "they are announced", {}, one(&S::external_requests)),
+      counter("kv_offload_expired_external_calls_total",
+              "Calls of tiers through a handle that had been revoked", "the call comes", {},
+              one(&S::external_expired)),
   };
 }
 

@@ -65,9 +65,12 @@ Expected<Ok> EngineRuntime::start_tiers() {
     environment.label = label;
     environment.primary = region_->view();
     environment.sink = sink.get();
+    auto gate = std::make_shared<ParentGate>(static_cast<TierIndex>(i), config_.calls_max, parts_.external_expired);
+    environment.parent = gate.get();
     environment.now = now;
     environment.probes_max = config_.probes_max;
     environment.jobs_max = config_.jobs_max;
+    environment.kv_events = config_.enable_kv_events;
     environment.log = [env = parts_.env](std::string line) { env->log("info", line); };
     auto tier = secondary_tiers().make(
         TierConfig{tier_config.type, tier_config.node, tier_config.path, config_.identity, tier_config.faults},
@@ -78,6 +81,7 @@ Expected<Ok> EngineRuntime::start_tiers() {
     parts_.traits.push_back(built->traits());
     parts_.tiers.push_back(std::move(built));
     parts_.sinks.push_back(std::move(sink));
+    parts_.gates.push_back(std::move(gate));
     parts_.labels.push_back(label);
     parts_.env->log("info", "secondary tier #" + std::to_string(i) + " (" + tier_config.type + ") started");
   }
@@ -126,6 +130,7 @@ void EngineRuntime::stop_actor(Handle& actor, const char* name, MonotonicTime de
 }
 
 bool EngineRuntime::stop_tiers(MonotonicTime deadline) {
+  for (auto& gate : parts_.gates) gate->close();
   for (auto& sink : parts_.sinks) sink->close();
   for (std::size_t t = 0; t < actors_.tiers.size(); ++t)
     stop_actor(actors_.tiers[t], parts_.labels[t + 1].c_str(), deadline);
@@ -146,13 +151,14 @@ void EngineRuntime::leak_lanes() {
   struct Kept {
     std::vector<std::shared_ptr<SecondaryTier>> tiers;
     std::vector<std::shared_ptr<LaneSink>> sinks;
+    std::vector<std::shared_ptr<ParentGate>> gates;
     std::unique_ptr<Region> region;
   };
   static std::mutex mutex;
   static auto* kept = new std::vector<Kept>;  // never destroyed, on purpose
   region_->leak([this](const std::string& line) { parts_.env->log("error", line); });
   const std::scoped_lock lock(mutex);
-  kept->push_back({parts_.tiers, parts_.sinks, std::move(region_)});
+  kept->push_back({parts_.tiers, parts_.sinks, parts_.gates, std::move(region_)});
 }
 
 void EngineRuntime::drain(Duration patience) {

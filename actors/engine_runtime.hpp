@@ -55,7 +55,7 @@ class EngineRuntime {
   void leak_lanes();
 
   EngineConfig config_;
-  EngineParts parts_{nullptr, std::make_shared<FailedState>(), std::make_shared<StatsBoard>(), {}, {}, {}, {}, {}};
+  EngineParts parts_;
   std::unique_ptr<Region> region_;
   std::unique_ptr<CafSystem> caf_;
   EngineActors actors_;

@@ -11,17 +11,18 @@ namespace kv_offload {
 
 JobTrackerActor::behavior_type JobTrackerState::make_behavior(JobTrackerDeps deps) {
   deps_ = std::move(deps);
-  tiers_.resize(deps_.num_tiers);
-  silent_since_.resize(deps_.num_tiers);
-  failure_log_.resize(deps_.num_tiers);
-  totals_.tiers.resize(deps_.num_tiers);
+  tiers_.resize(deps_.tier_labels.size());
+  silent_since_.resize(deps_.tier_labels.size());
+  failure_log_.resize(deps_.tier_labels.size());
+  totals_.tiers.resize(deps_.tier_labels.size());
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   return {
       handled_by(this, &JobTrackerState::track),      handled_by(this, &JobTrackerState::drain),
       handled_by(this, &JobTrackerState::new_epoch),  handled_by(this, &JobTrackerState::lane_report),
       handled_by(this, &JobTrackerState::fence),      handled_by(this, &JobTrackerState::tier_up),
       handled_by(this, &JobTrackerState::tier_down),  handled_by(this, &JobTrackerState::stop),
-      handled_by(this, &JobTrackerState::tick),
+      handled_by(this, &JobTrackerState::tick),       handled_by(this, &JobTrackerState::forget),
+      handled_by(this, &JobTrackerState::tier_forgot),
   };
 }
 
@@ -32,7 +33,7 @@ void JobTrackerState::track(const TrackJobs& m) {
   for (const auto& job : m.jobs) {
     auto [it, fresh] = jobs_.emplace(
         job.job_id, TrackedJob{self_->current_sender(), job.request ? job.request->handle : RequestHandle{},
-                               job.tier, job.is_promotion, job.epoch, job.ticket, job.chunk_ids,
+                               job.tier, job.is_promotion, job.epoch, job.tickets, job.chunk_ids,
                                job.chunk_bytes, job.submit_time, job.deadline, false, {}, {}});
     if (!fresh) continue;  // ids are never reused
     ++totals_.jobs_registered;
@@ -90,12 +91,14 @@ TransferEnd& JobTrackerState::give_outcome(JobId id, TrackedJob& job, const JobR
                                            MonotonicTime now, Ends& ends) {
   ++totals_.outcomes;
   job.outcome_given = true;
+  if (result.failure == TransferFailure::deadline)
+    for (const auto& share : job.tickets) ends.to_admission.overdue.push_back(share);
   job.outcome_at = now;
   count_outcome(job, result);
   if (!result.success) log_failure(job, result, now);
   if (job.epoch != epoch_) ++totals_.stale_results;
   const auto finished = result.finished_at == MonotonicTime{} ? now : result.finished_at;
-  job.transfer = CompletedTransfer{result.success, result.transfer_bytes, job.submitted_at, finished};
+  job.transfer = CompletedTransfer{result.success, result.transfer_bytes, job.submitted_at, finished, result.failure};
   std::uint32_t done = 0;
   for (const auto fate : result.fates) done += fate != KeyFate::failed ? 1U : 0U;
   ends.to_steps[job.step].entries.push_back(
@@ -138,7 +141,7 @@ void JobTrackerState::log_failure(const TrackedJob& job, const JobResult& result
   ++log.untold;
   if (log.last && now < *log.last + kPeriod) return;
   log.last = now;
-  std::string line = "tier " + std::to_string(job.tier) + ": " + (job.is_promotion ? "load" : "store") +
+  std::string line = deps_.tier_labels[job.tier] + ": " + (job.is_promotion ? "load" : "store") +
                      " failed: " + std::string(to_string(result.failure));
   if (result.error_number != 0) line += " (errno " + std::to_string(result.error_number) + ")";
   if (log.untold > 1) line += "; " + std::to_string(log.untold) + " jobs failed since the last line";
@@ -155,7 +158,8 @@ void JobTrackerState::give_release(std::map<JobId, TrackedJob>::iterator it, boo
   --(job.is_promotion ? t.active_promotion_jobs : t.active_cascade_jobs);
   (job.is_promotion ? t.active_promotion_chunks : t.active_cascade_chunks) -= chunks;
   t.quarantined_chunks -= chunks;
-  ends.to_admission.entries.push_back({job.ticket, static_cast<std::uint32_t>(chunks), job.transfer});
+  for (const auto& share : job.tickets)
+    ends.to_admission.entries.push_back({share.ticket, share.chunks, job.transfer});
   auto& entries = ends.to_steps[job.step].entries;
   if (same_handler != nullptr && !entries.empty() && entries.back().job == id) {
     entries.back().released = true;
@@ -173,7 +177,7 @@ void JobTrackerState::give_release(std::map<JobId, TrackedJob>::iterator it, boo
 
 void JobTrackerState::send_ends(Ends& ends) {
   if (!ends.to_primary.ends.empty()) self_->send(deps_.primary, std::move(ends.to_primary));
-  if (!ends.to_admission.entries.empty()) self_->send(deps_.admission, std::move(ends.to_admission));
+  if (!ends.to_admission.entries.empty() || !ends.to_admission.overdue.empty()) self_->send(deps_.admission, std::move(ends.to_admission));
   for (auto& [step, message] : ends.to_steps)
     if (step) self_->send(caf::actor_cast<SchedulerStepActor>(step), std::move(message));
   if (jobs_.empty()) answer_drains(self_->clock().now());
@@ -209,8 +213,9 @@ bool JobTrackerState::is_silent(TierIndex tier, MonotonicTime now) {
 
 void JobTrackerState::disable_tier(TierIndex tier, const std::string& why) {
   if (std::exchange(totals_.tiers[tier].disabled, true)) return;
-  deps_.env->log("error", "tier " + std::to_string(tier) + " is disabled: " + why);
+  deps_.env->log("error", deps_.tier_labels[tier] + ": disabled: " + why);
   self_->send(deps_.admission, TierDown{tier, why});
+  if (tiers_[tier]) self_->send(caf::actor_cast<SecondaryTierActor>(tiers_[tier]), TierDown{tier, why});
 }
 
 void JobTrackerState::abandon_tier(TierIndex tier, const std::string& why, MonotonicTime now, Ends& ends) {
@@ -226,6 +231,24 @@ void JobTrackerState::abandon_tier(TierIndex tier, const std::string& why, Monot
     }
     give_release(job, true, end, ends);
   }
+}
+
+// -- forget -------------------------------------------------------------------------------------------------
+
+/// On to every tier, behind the jobs submitted so far.
+void JobTrackerState::forget(const ForgetKeys& m) {
+  const auto step = caf::actor_cast<SchedulerStepActor>(m.step);
+  for (std::size_t t = 0; t < tiers_.size(); ++t) {
+    if (tiers_[t] && !totals_.tiers[t].disabled) {
+      self_->send(caf::actor_cast<SecondaryTierActor>(tiers_[t]), m);
+    } else {
+      self_->send(step, KeysForgotten{m.op, static_cast<std::uint32_t>(t + 1), 0, "it is disabled"});
+    }
+  }
+}
+
+void JobTrackerState::tier_forgot(const TierForgot& m) {
+  self_->send(caf::actor_cast<SchedulerStepActor>(m.step), m.answer);
 }
 
 void JobTrackerState::tier_up(const TierUp& m) { tiers_[m.tier] = m.actor; }

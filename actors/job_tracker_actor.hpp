@@ -15,7 +15,7 @@ struct JobTrackerDeps {
   PrimaryTierActor primary;
   AdmissionControllerActor admission;
   EngineMetricsActor metrics;
-  std::size_t num_tiers = 0;
+  std::vector<std::string> tier_labels;  ///< by TierIndex, "1:fs"
   /// A job whose I/O has not ended this long after its Outcome has lost its lane.
   Duration abandon_after{};
 };
@@ -39,7 +39,7 @@ class JobTrackerState {
     TierIndex tier = 0;
     bool is_promotion = false;
     Epoch epoch = 0;
-    AdmissionTicket ticket = 0;
+    std::vector<TicketShare> tickets;
     std::vector<ChunkId> chunk_ids;
     std::uint64_t chunk_bytes = 0;
     MonotonicTime submitted_at;
@@ -64,6 +64,8 @@ class JobTrackerState {
   void lane_report(const LaneReport& m);
   void drain(const DrainJobs& m);
   void new_epoch(const NewEpoch& m);
+  void forget(const ForgetKeys& m);
+  void tier_forgot(const TierForgot& m);
   void fence(const Fence& m);
   void tier_up(const TierUp& m);
   void tier_down(const TierDown& m);

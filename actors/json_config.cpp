@@ -81,8 +81,8 @@ class NodeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return close(); }
   bool key(string_t& v) override {
     Level& level = levels_.back();
-    if (std::get<ConfigNode::Object>(level.value).contains(v)) {
-      problem_ = "key \"" + v.substr(0, 80) + "\" is given twice; expected every key once";
+    if (level.node.object()->contains(v)) {
+      problem_ = "key \"" + shortened(v) + "\" is given twice; expected every key once";
       return false;
     }
     level.key = std::move(v);
@@ -112,31 +112,30 @@ class NodeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   struct Level {
-    ConfigNode::Value value;
+    ConfigNode node;  ///< the list or object being read
     std::string key;  ///< of the next member, in objects
   };
 
-  bool open(ConfigNode::Value value) {
+  bool open(ConfigNode node) {
     if (levels_.size() == kDepthMax) {
       problem_ = "nested too deeply; expected at most " + std::to_string(kDepthMax) + " levels";
       return false;
     }
-    levels_.push_back({std::move(value), {}});
+    levels_.push_back({std::move(node), {}});
     return true;
   }
   bool close() {
-    ConfigNode::Value value = std::move(levels_.back().value);
+    ConfigNode node = std::move(levels_.back().node);
     levels_.pop_back();
-    return place(std::move(value));
+    return place(std::move(node));
   }
-  bool place(ConfigNode::Value value) {
+  bool place(ConfigNode&& node) {
     if (levels_.empty()) {
-      root_ = ConfigNode(std::move(value));
-    } else if (auto* list = std::get_if<ConfigNode::List>(&levels_.back().value)) {
-      list->emplace_back(std::move(value));
+      root_ = std::move(node);
+    } else if (auto* list = levels_.back().node.list()) {
+      list->push_back(std::move(node));
     } else {
-      auto& object = std::get<ConfigNode::Object>(levels_.back().value);
-      object.emplace(std::move(levels_.back().key), ConfigNode(std::move(value)));
+      levels_.back().node.object()->emplace(std::move(levels_.back().key), std::move(node));
     }
     return true;
   }

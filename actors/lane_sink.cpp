@@ -51,6 +51,11 @@ void LaneSink::job_quiesced(JobId job) {
   caf::anon_send(actor_, std::move(report));
 }
 
+void LaneSink::forgot(ForgetId forget, std::uint64_t chunks, std::string error) {
+  const std::scoped_lock lock(mutex_);
+  if (actor_) caf::anon_send(actor_, LaneForgot{forget, chunks, std::move(error)});
+}
+
 void LaneSink::lane_died(std::string why) {
   const std::scoped_lock lock(mutex_);
   if (actor_) caf::anon_send(actor_, LaneDied{std::move(why)});

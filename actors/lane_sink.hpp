@@ -28,6 +28,7 @@ class LaneSink : public TierSink {
   void probed(ProbeId probe, std::vector<LookupResult> verdicts) override;
   void job_outcome(JobResult result) override;
   void job_quiesced(JobId job) override;
+  void forgot(ForgetId forget, std::uint64_t chunks, std::string error) override;
   void lane_died(std::string why) override;
 
  private:

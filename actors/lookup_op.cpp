@@ -15,12 +15,14 @@ LookupOp::LookupOp(OpId op_id, SharedRequest request_context, SharedKeys key_lis
       found_in(keys->size(), 0),
       retry_seen(keys->size(), false),
       verdicts(keys->size() * (tiers + 1), kNotAsked),
-      tier_times(tiers) {}
+      tier_times(tiers) {
+  if (polled()) key_async_s.assign(keys->size() * tiers, 0);
+}
 
 std::size_t LookupOp::reach() const {
   if (!prefix()) return size();
   for (std::size_t i = 0; i < size(); ++i)
-    if (ends_prefix(state[i])) return i + 1;
+    if (ends_scan(state[i])) return i + 1;
   return size();
 }
 
@@ -28,7 +30,7 @@ KeyIdxList LookupOp::next_window() const {
   KeyIdxList window_idx;
   TierIndex tier = 0;
   for (std::uint32_t i = 0; i < size() && window_idx.size() < window; ++i) {
-    if (prefix() && ends_prefix(state[i])) break;
+    if (ends_scan(state[i])) break;
     if (state[i] != Key::unknown) continue;
     if (window_idx.empty()) tier = next_tier[i];
     if (next_tier[i] == tier) window_idx.push_back(i);
@@ -39,7 +41,7 @@ KeyIdxList LookupOp::next_window() const {
 KeyIdxList LookupOp::tier_hits() const {
   KeyIdxList hits;
   for (std::uint32_t i = 0; i < size(); ++i) {
-    if (prefix() && ends_prefix(state[i])) break;
+    if (ends_scan(state[i])) break;
     if (state[i] == Key::tier_hit) hits.push_back(i);
   }
   return hits;
@@ -48,25 +50,28 @@ KeyIdxList LookupOp::tier_hits() const {
 std::size_t LookupOp::in_flight() const {
   std::size_t n = 0;
   for (std::size_t i = 0; i < size(); ++i) {
-    if (prefix() && ends_prefix(state[i])) break;
+    if (ends_scan(state[i])) break;
     n += on_its_way(state[i]) ? 1U : 0U;
   }
   return n;
 }
 
-LookupAnswer LookupOp::answer() const {
+LookupAnswer LookupOp::answer(const AtomicGroups& atomic_groups) const {
   LookupAnswer a;
-  a.results.assign(size(), LookupResult::miss);
+  const auto reached = reach();
+  a.results.assign(size() + capped, LookupResult::miss);
   a.tier_hits.assign(num_tiers + 1, 0);
+  std::vector<bool> visible(size());
+  for (std::size_t i = 0; i < size(); ++i)
+    visible[i] = i < reached && (resolved_hit(state[i]) || on_its_way(state[i]));
+  atomic_groups.hide_incomplete(*keys, visible);
   bool leading = true;
   for (std::size_t i = 0; i < size(); ++i) {
-    const bool hit = resolved_hit(state[i]) || on_its_way(state[i]);
-    leading = leading && hit;
-    if (prefix() && !leading) {
-      if (state[i] == Key::retry && i + 1 == reach()) a.results[i] = LookupResult::retry;
-    } else if (hit) {
+    leading = leading && visible[i];
+    const bool shown = leading || !prefix() || polled();  // behind its first gap a prefix has nothing to show
+    if (visible[i] && shown) {
       a.results[i] = resolved_hit(state[i]) ? LookupResult::hit : LookupResult::hit_pending;
-    } else if (state[i] == Key::retry) {
+    } else if (i < reached && state[i] == Key::retry && (shown || i + 1 == reached)) {
       a.results[i] = LookupResult::retry;
     }
     if (leading) {
@@ -79,6 +84,7 @@ LookupAnswer LookupOp::answer() const {
   a.unheld = unheld;
   a.truncated = truncated;
   a.refused = num_refused;
+  a.capped = capped;
   return a;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
 #include "kv_offload/messages/lookup.hpp"
 #include "kv_offload/messages/pending.hpp"
@@ -33,13 +34,16 @@ class LookupOp {
   [[nodiscard]] std::size_t size() const { return state.size(); }
   [[nodiscard]] bool prefix() const { return options.scan == LookupScan::prefix; }
   [[nodiscard]] bool waits_for_landing() const { return options.wait == LookupWait::landed; }
+  [[nodiscard]] bool polled() const { return options.wait == LookupWait::polled; }
 
   static bool resolved_hit(Key k) { return k == Key::hit || k == Key::landed; }
   static bool on_its_way(Key k) { return k == Key::pending || k == Key::loading; }
-  /// The scan ends here: nothing behind it can matter to a prefix.
-  static bool ends_prefix(Key k) {
+  static bool not_found(Key k) {
     return k == Key::miss || k == Key::gave_up || k == Key::refused || k == Key::no_space || k == Key::retry;
   }
+  /// The scan ends here: nothing behind it can matter to a prefix. Pollers ask on behind a retry, so that
+  /// one step starts every probe.
+  [[nodiscard]] bool ends_scan(Key k) const { return prefix() && not_found(k) && !(polled() && k == Key::retry); }
 
   /// Keys that the reference's scan would reach: up to and including the first that ends the prefix.
   [[nodiscard]] std::size_t reach() const;
@@ -55,7 +59,7 @@ class LookupOp {
   [[nodiscard]] std::uint8_t verdict(std::size_t key_idx, std::size_t tier_and_primary) const {
     return verdicts[key_idx * (num_tiers + 1) + tier_and_primary];
   }
-  [[nodiscard]] LookupAnswer answer() const;
+  [[nodiscard]] LookupAnswer answer(const AtomicGroups& atomic_groups) const;
 
   OpId op;
   SharedRequest request;
@@ -65,6 +69,12 @@ class LookupOp {
   Reply<LookupAnswer> reply;
 
   Phase phase = Phase::primary;
+  bool awaits_gate = false;               ///< which tiers may be skipped is being asked
+  bool primary_told = false;
+  std::vector<TierIndex> gate_tiers;      ///< asked about
+  std::vector<bool> skipped;              ///< by tier; empty: none
+  std::vector<LookupResult> primary_states;  ///< until the gate has answered, too
+  MonotonicTime started;
   bool answered = false;  ///< aborted: the rest of the flow runs silently, then drops its holds
   MonotonicTime deadline;
 
@@ -79,6 +89,7 @@ class LookupOp {
   std::uint32_t window = kFirstWindow;
   TierIndex probe_tier = 0;
   KeyIdxList probe_idx;
+  std::vector<float> key_async_s;  ///< polled: per key and tier, seconds from probe to verdict
   MonotonicTime probe_deadline;
   /// Seconds per key that the primary's handler took, and per tier of its latest window.
   double primary_s = 0;
@@ -92,6 +103,7 @@ class LookupOp {
   KeyIdxList claimed;
   std::vector<AdmissionTicket> tickets;  ///< of the admitted prefix of `claimed`
 
+  std::uint32_t capped = 0;  ///< keys of the call that were left out
   std::uint32_t unheld = 0, promoted = 0, truncated = 0, num_refused = 0;
 };
 

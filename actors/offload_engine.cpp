@@ -1,6 +1,7 @@
 #include "kv_offload/actors/offload_engine.hpp"
 
 #include "kv_offload/actors/engine_runtime.hpp"
+#include "kv_offload/actors/transfer_params.hpp"
 
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
@@ -92,9 +93,10 @@ Expected<std::unique_ptr<OffloadEngine>> OffloadEngine::start(EngineConfig confi
       new OffloadEngine(std::make_unique<Impl>(std::move(runtime).value())));
 }
 
-Pending<RequestHandle> OffloadEngine::new_request(NewRequest request) {
-  return impl_->call<RequestHandle>(Impl::Kind::starts_work, [&](Reply<RequestHandle> reply) {
-    return NewRequestCall{std::move(request), std::move(reply)};
+Pending<OpenedRequest> OffloadEngine::new_request(NewRequest request) {
+  read_transfer_params(request);
+  return impl_->call<OpenedRequest>(Impl::Kind::starts_work, [&](Reply<OpenedRequest> reply) {
+    return NewRequestCall{std::move(request), std::nullopt, std::move(reply)};
   });
 }
 Pending<LookupAnswer> OffloadEngine::lookup(RequestHandle request, KeyList keys, LookupOptions options) {
@@ -123,10 +125,10 @@ Pending<RequestSummary> OffloadEngine::request_finished(RequestHandle request) {
     return FinishCall{request, std::move(reply)};
   });
 }
-Pending<StorePlan> OffloadEngine::prepare_store(RequestHandle request, KeyList keys) {
+Pending<StorePlan> OffloadEngine::prepare_store(RequestHandle request, KeyList keys, StoreOptions options) {
   if (impl_->too_many(keys)) return impl_->refuse_keys<StorePlan>(keys.size());
   return impl_->call<StorePlan>(Impl::Kind::starts_work, [&](Reply<StorePlan> reply) {
-    return PrepareStoreCall{request, std::make_shared<const KeyList>(std::move(keys)), std::move(reply)};
+    return PrepareStoreCall{request, std::make_shared<const KeyList>(std::move(keys)), options, std::move(reply)};
   });
 }
 Pending<StoreOutcome> OffloadEngine::complete_store(LeaseId lease, CompleteStoreOptions options) {
@@ -146,11 +148,26 @@ Pending<Ok> OffloadEngine::complete_load(LeaseId lease) {
 }
 Pending<Ok> OffloadEngine::step_begin() {
   return impl_->call<Ok>(Impl::Kind::starts_work,
-                         [&](Reply<Ok> reply) { return StepCall{{}, std::move(reply)}; });
+                         [&](Reply<Ok> reply) { return StepCall{false, {}, std::move(reply)}; });
 }
 Pending<Ok> OffloadEngine::step_end(ScheduleEnd step) {
   return impl_->call<Ok>(Impl::Kind::starts_work,
-                         [&](Reply<Ok> reply) { return StepCall{std::move(step), std::move(reply)}; });
+                         [&](Reply<Ok> reply) { return StepCall{true, std::move(step), std::move(reply)}; });
+}
+Pending<bool> OffloadEngine::has_pending_work() {
+  return impl_->call<bool>(Impl::Kind::starts_work,
+                           [&](Reply<bool> reply) { return PendingWorkCall{std::move(reply)}; });
+}
+Pending<ForgetSummary> OffloadEngine::forget(KeyList keys, std::string tenant) {
+  if (impl_->too_many(keys)) return impl_->refuse_keys<ForgetSummary>(keys.size());
+  return impl_->call<ForgetSummary>(Impl::Kind::starts_work, [&](Reply<ForgetSummary> reply) {
+    return ForgetCall{std::make_shared<const KeyList>(std::move(keys)), std::move(tenant), false, std::move(reply)};
+  });
+}
+Pending<ForgetSummary> OffloadEngine::forget_tenant(std::string tenant) {
+  return impl_->call<ForgetSummary>(Impl::Kind::starts_work, [&](Reply<ForgetSummary> reply) {
+    return ForgetCall{nullptr, std::move(tenant), true, std::move(reply)};
+  });
 }
 Pending<std::vector<OffloadingEvent>> OffloadEngine::take_events() {
   using Events = std::vector<OffloadingEvent>;

@@ -42,7 +42,8 @@ class OffloadEngine {
 
   // -- requests ----------------------------------------------------------------------------------
   /// Announces a request; mandatory before its other calls. A live duplicate id is an error.
-  Pending<RequestHandle> new_request(NewRequest request);
+  /// The answer stands for the request's handle in every other call.
+  Pending<OpenedRequest> new_request(NewRequest request);
   /// Finds `keys` in the primary tier and, where it lacks them, in the secondary tiers in order;
   /// starts promotions of what they hold. See LookupOptions for what to wait for.
   Pending<LookupAnswer> lookup(RequestHandle request, KeyList keys, LookupOptions options = {});
@@ -58,7 +59,8 @@ class OffloadEngine {
 
   // -- device → primary ----------------------------------------------------------------------------
   /// Reserves a slot for each key that is not there in any state; all or nothing (`no_space`).
-  Pending<StorePlan> prepare_store(RequestHandle request, KeyList keys);
+  /// What the request's limits leave out is in StorePlan::capped.
+  Pending<StorePlan> prepare_store(RequestHandle request, KeyList keys, StoreOptions options = {});
   /// Publishes (or drops) what was reserved and offers it to every secondary tier.
   Pending<StoreOutcome> complete_store(LeaseId lease, CompleteStoreOptions options = {});
 
@@ -68,9 +70,13 @@ class OffloadEngine {
   Pending<Ok> complete_load(LeaseId lease);
 
   // -- step-driven embedders -------------------------------------------------------------------------
-  /// Fences: answered after all results tracked before the call are applied.
+  /// The polling view: lookups with LookupWait::polled answer at once and are asked again every step.
+  /// Both are fences: answered after all results tracked before the call are applied. The end of a step
+  /// submits the promotions granted in it.
   Pending<Ok> step_begin();
   Pending<Ok> step_end(ScheduleEnd step);
+  /// Whether steps are worth taking although no request is scheduled: jobs or cascades are on their way.
+  Pending<bool> has_pending_work();
 
   // -- engine ----------------------------------------------------------------------------------------
   Pending<std::vector<OffloadingEvent>> take_events();
@@ -80,6 +86,11 @@ class OffloadEngine {
   Pending<Ok> drain();
   /// Forgets the primary tier's contents; secondary tiers keep theirs. Live requests stay registered.
   Pending<Ok> reset();
+  /// Removes these chunks (of `tenant`, if they are one's) from every tier, also while they are used: nobody
+  /// finds them afterwards. Answers when it is done, or `deadline`.
+  Pending<ForgetSummary> forget(KeyList keys, std::string tenant = {});
+  /// The same for everything stored under requests of this tenant.
+  Pending<ForgetSummary> forget_tenant(std::string tenant);
   /// Makes older chunks of every tier unreachable (after a weight update): resets, then changes the
   /// namespace identity.
   Pending<Ok> set_revision(std::string revision);

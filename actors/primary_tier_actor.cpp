@@ -24,6 +24,7 @@ Histogram to_histogram(const AllocationSizes& sizes) {
 
 PrimaryTierActor::behavior_type PrimaryTierState::make_behavior(PrimaryTierDeps deps) {
   deps_ = std::move(deps);
+  reuse_ = ReuseTracker(deps_.store_threshold, deps_.max_tracker_size);
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   return {
       handled_by(this, &PrimaryTierState::probe),
@@ -39,6 +40,8 @@ PrimaryTierActor::behavior_type PrimaryTierState::make_behavior(PrimaryTierDeps 
       handled_by(this, &PrimaryTierState::end_request),
       handled_by(this, &PrimaryTierState::reset),
       handled_by(this, &PrimaryTierState::take_events),
+      handled_by(this, &PrimaryTierState::pin_present),
+      handled_by(this, &PrimaryTierState::forget),
       handled_by(this, &PrimaryTierState::transfers_ended),
       handled_by(this, &PrimaryTierState::fence),
       handled_by(this, &PrimaryTierState::stop),
@@ -61,6 +64,7 @@ void PrimaryTierState::probe(const PrimaryProbe& m) {
   for (std::uint32_t i = 0; i < m.keys->size(); ++i) {
     const auto& key = (*m.keys)[i];
     const auto found = found_[i];
+    reuse_.count(key);
     if (found.state == ChunkState::ready) {
       answer.states.push_back(LookupResult::hit);
       if (m.hold && !hold_for(m.request, found.chunk, false)) ++answer.unheld;
@@ -157,9 +161,17 @@ void PrimaryTierState::release_holds(const ReleaseHolds& m) {
 void PrimaryTierState::reserve_store(const ReserveStore& m) {
   StoreReserved answer;
   answer.op = m.op;
-  if (auto reserved = deps_.cache->reserve_store(*m.keys)) {
+  KeyIdxList worth;
+  KeyList worth_keys;
+  if (reuse_.is_active()) {
+    worth = worth_storing(*m.keys);
+    for (const auto i : worth) worth_keys.push_back((*m.keys)[i]);
+  }
+  if (auto reserved = deps_.cache->reserve_store(reuse_.is_active() ? worth_keys : *m.keys)) {
     answer.ok = true;
     answer.key_idx = std::move(reserved->key_idx);
+    if (reuse_.is_active())
+      for (auto& i : answer.key_idx) i = worth[i];
     answer.chunk_ids = std::move(reserved->chunks);
     answer.evicted = reserved->evicted;
     answer.generations.reserve(answer.chunk_ids.size());
@@ -171,22 +183,40 @@ void PrimaryTierState::reserve_store(const ReserveStore& m) {
   self_->send(sender(), std::move(answer));
 }
 
+KeyIdxList PrimaryTierState::worth_storing(const KeyList& keys) {
+  KeyIdxList worth;
+  for (std::uint32_t i = 0; i < keys.size(); ++i)
+    if (reuse_.is_worth_storing(keys[i])) worth.push_back(i);
+  totals_.stores_skipped += keys.size() - worth.size();
+  return worth;
+}
+
 void PrimaryTierState::publish_store(const PublishStore& m) {
   const auto step = sender();
   for (const auto chunk : m.chunk_ids) deps_.view.end_use(chunk);
   if (m.epoch != epoch_) {
     // A reset came between: the bytes belong to nobody, the slots were quarantined for this lease.
     for (const auto chunk : m.chunk_ids) deps_.cache->release_quarantined(chunk);
-    self_->send(step, StorePublished{m.op, 0});
+    self_->send(step, StorePublished{m.op, 0, {}});
     return;
   }
   Resolutions resolutions;
+  StorePublished answer{m.op, 0, {}};
   if (m.success) {
-    deps_.cache->publish(m.chunk_ids);
+    std::vector<ChunkId> published, forgotten;
+    published.reserve(m.chunk_ids.size());
+    for (std::uint32_t i = 0; i < m.chunk_ids.size(); ++i) {
+      const bool was_forgotten = deps_.cache->is_detached(m.chunk_ids[i]);
+      (was_forgotten ? forgotten : published).push_back(m.chunk_ids[i]);
+      if (was_forgotten) answer.forgotten.push_back(i);
+    }
+    deps_.cache->drop_writing(forgotten, false);
+    deps_.cache->publish(published);
     if (m.hold)
-      for (const auto chunk : m.chunk_ids) deps_.cache->pin(chunk);
-    totals_.pins_open += m.hold ? m.chunk_ids.size() : 0;
-    for (const auto chunk : m.chunk_ids)
+      for (const auto chunk : published) deps_.cache->pin(chunk);
+    totals_.pins_open += m.hold ? published.size() : 0;
+    answer.published = static_cast<std::uint32_t>(published.size());
+    for (const auto chunk : published)
       resolve_flight(deps_.cache->key_of(chunk), chunk, false, ResolveFailure::none, 0, resolutions);
   } else {
     for (const auto chunk : m.chunk_ids)
@@ -194,9 +224,31 @@ void PrimaryTierState::publish_store(const PublishStore& m) {
                      resolutions);
     deps_.cache->drop_writing(m.chunk_ids, false);
   }
-  const auto published = m.success ? static_cast<std::uint32_t>(m.chunk_ids.size()) : 0U;
-  self_->send(step, StorePublished{m.op, published});
+  self_->send(step, std::move(answer));
   tell(resolutions);
+}
+
+void PrimaryTierState::pin_present(const PinPresent& m) {
+  const auto step = sender();
+  PresentPinned answer;
+  answer.op = m.op;
+  for (const auto i : m.key_idx) {
+    const auto& key = (*m.keys)[i];
+    const auto found = deps_.cache->find(key);
+    if (found.state == ChunkState::absent) {
+      answer.absent.push_back(i);
+    } else if (found.state == ChunkState::writing) {
+      answer.writing.push_back(i);
+      if (m.join) join(key, Waiter{step, m.op, i, kNoRequest, false});
+    } else {
+      deps_.cache->pin(found.chunk);
+      ++totals_.pins_open;
+      answer.pinned.push_back(i);
+      answer.chunk_ids.push_back(found.chunk);
+      answer.generations.push_back(deps_.cache->generation(found.chunk));
+    }
+  }
+  self_->send(step, std::move(answer));
 }
 
 void PrimaryTierState::pin_cascades(const PinCascades& m) {
@@ -217,14 +269,18 @@ void PrimaryTierState::pin_cascades(const PinCascades& m) {
 
 void PrimaryTierState::pin_leading(const PinLeading& m) {
   LeadingPinned answer{m.op, {}};
-  for (const auto& key : *m.keys) {
-    const auto found = deps_.cache->find(key);
-    if (found.state != ChunkState::ready) break;
-    deps_.cache->pin(found.chunk);
+  deps_.cache->find_all(*m.keys, found_);
+  std::size_t leading = 0;
+  while (leading < found_.size() && found_[leading].state == ChunkState::ready) ++leading;
+  leading = deps_.atomic_groups.complete_prefix(*m.keys, leading);
+  answer.chunk_ids.reserve(leading);
+  for (std::size_t i = 0; i < leading; ++i) {
+    const auto chunk = found_[i].chunk;
+    deps_.cache->pin(chunk);
     ++totals_.pins_open;
-    deps_.view.begin_use(found.chunk);
-    drop_hold(m.request, found.chunk);
-    answer.chunk_ids.push_back(found.chunk);
+    deps_.view.begin_use(chunk);
+    drop_hold(m.request, chunk);
+    answer.chunk_ids.push_back(chunk);
   }
   self_->send(sender(), std::move(answer));
 }
@@ -274,6 +330,27 @@ void PrimaryTierState::end_request(const EndRequest& m) {
       --totals_.waiters;
       return true;
     });
+}
+
+bool PrimaryTierState::forget_key(const OffloadKey& key, Resolutions& resolutions) {
+  const auto state = deps_.cache->forget(key);
+  // Whoever waits for its bytes must not get them. A claim that has no slot yet goes on: it began after.
+  if (state == ChunkState::writing)
+    resolve_flight(key, kNoChunk, false, ResolveFailure::forgotten, 0, resolutions);
+  return state != ChunkState::absent;
+}
+
+void PrimaryTierState::forget(const ForgetKeys& m) {
+  Resolutions resolutions;
+  KeysForgotten answer{m.op, 0, 0, {}};
+  if (m.keys)
+    for (const auto& key : *m.keys) answer.chunks += forget_key(key, resolutions) ? 1U : 0U;
+  if (m.tenant_salt)
+    for (ChunkId chunk = 0; chunk < deps_.view.num_chunks; ++chunk)
+      if (const auto key = deps_.cache->key_of(chunk); key.has_salt(*m.tenant_salt))
+        answer.chunks += forget_key(key, resolutions) ? 1U : 0U;
+  self_->send(caf::actor_cast<SchedulerStepActor>(m.step), std::move(answer));
+  tell(resolutions);
 }
 
 void PrimaryTierState::reset(const ResetPrimary& m) {
@@ -330,6 +407,7 @@ void PrimaryTierState::publish_totals() {
   totals_.evictions = c.evictions;
   totals_.holds_refused = c.holds_refused;
   totals_.events_dropped = c.events_dropped;
+  totals_.reuse_tracked = reuse_.size();
   totals_.reused_in_use = c.reused_in_use;
   totals_.promoted_evicted_unread = c.promotions_evicted_unread;
   totals_.allocation_size = to_histogram(c.allocation_sizes);

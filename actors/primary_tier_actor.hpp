@@ -7,8 +7,10 @@
 #include <vector>
 
 #include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/protocol/actor_interfaces.hpp"
 #include "kv_offload/tiers/primary/primary_cache.hpp"
+#include "kv_offload/tiers/primary/reuse_tracker.hpp"
 #include "kv_offload/tiers/primary_view.hpp"
 
 #include <absl/container/flat_hash_map.h>
@@ -23,6 +25,9 @@ struct PrimaryTierDeps {
   ChunkId unread_chunks_max = 0;  ///< promotions reserved or landed and not yet read
   Duration unread_ttl{};          ///< hold of an unread promotion
   bool pin_unread = true;
+  std::uint32_t store_threshold = 0;
+  std::uint32_t max_tracker_size = 0;
+  AtomicGroups atomic_groups;
 };
 
 /// Owns entries and slots of the keys whose home it is, who waits for a key (single flight), what is
@@ -75,6 +80,8 @@ class PrimaryTierState {
   void unpin(const Unpin& m);
   void touch(const TouchKeys& m);
   void end_request(const EndRequest& m);
+  void pin_present(const PinPresent& m);
+  void forget(const ForgetKeys& m);
   void reset(const ResetPrimary& m);
   void take_events(const TakeEvents& m);
   void transfers_ended(const TransfersEnded& m);
@@ -93,6 +100,10 @@ class PrimaryTierState {
   void resolve_flight(const OffloadKey& key, ChunkId landed, bool promotion, ResolveFailure failure,
                       TierIndex tier, Resolutions& out);
   void tell(Resolutions& resolutions);
+
+  /// Keys of the call that were looked up often enough; the others are counted.
+  [[nodiscard]] KeyIdxList worth_storing(const KeyList& keys);
+  bool forget_key(const OffloadKey& key, Resolutions& resolutions);
 
   // ends of jobs
   void promotion_outcome(const TransferEnd& end, Resolutions& resolutions);
@@ -113,6 +124,7 @@ class PrimaryTierState {
   absl::flat_hash_map<ChunkId, std::uint32_t> unread_holders_;    // landed promotions held unread
   std::deque<UnreadExpiry> unread_expiries_;                      // in order of time: one constant ttl
   absl::flat_hash_map<ChunkId, std::uint32_t> outcome_pins_;      // published before Quiesced
+  ReuseTracker reuse_{0, 0};
   std::uint64_t promotions_reserved_ = 0;                         // slots being filled by promotions
   std::vector<PrimaryCache::Found> found_;                        // scratch of one probe
 };

@@ -112,7 +112,8 @@ void PrimaryTierState::transfers_ended(const TransfersEnded& m) {
 void PrimaryTierState::promotion_outcome(const TransferEnd& end, Resolutions& resolutions) {
   std::vector<ChunkId> done, failed;
   for (std::size_t i = 0; i < end.chunk_ids.size(); ++i) {
-    const bool ok = i < end.fates.size() && end.fates[i] == KeyFate::done;
+    const bool ok = i < end.fates.size() && end.fates[i] == KeyFate::done &&
+                    !deps_.cache->is_detached(end.chunk_ids[i]);
     (ok ? done : failed).push_back(end.chunk_ids[i]);
   }
   promotions_reserved_ -= end.chunk_ids.size();

@@ -5,6 +5,8 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include <algorithm>
+
 // Requests, tick and totals of the scheduler_step actor; lookups, stores and loads, and the engine-wide
 // calls have files of their own.
 namespace kv_offload {
@@ -18,6 +20,7 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
     l.async_delay = Histogram({1e-4, 5e-4, 1e-3, 5e-3, .01, .05, .1, .5, 1, 5, 10});
   }
   totals_.offers.resize(deps_.tiers.size());
+  verdicts_.resize(deps_.tiers.size());
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   using S = SchedulerStepState;
   return {
@@ -36,6 +39,9 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
       handled_by(this, &S::stats),
       handled_by(this, &S::drain),
       handled_by(this, &S::reset),
+      handled_by(this, &S::forget),
+      handled_by(this, &S::pending_work),
+      handled_by(this, &S::store_job),
       handled_by(this, &S::lookup_probed),
       handled_by(this, &S::lookup_claimed),
       handled_by(this, &S::lookup_granted),
@@ -46,10 +52,14 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
       handled_by(this, &S::primary_reset),
       handled_by(this, &S::events_taken),
       handled_by(this, &S::fence_reached),
+      handled_by(this, &S::present_pinned),
+      handled_by(this, &S::keys_forgotten),
       handled_by(this, &S::store_admitted),
       handled_by(this, &S::lookup_admitted),
+      handled_by(this, &S::lookup_gated),
       handled_by(this, &S::lookup_tier_probed),
       handled_by(this, &S::revision_changed),
+      handled_by(this, &S::request_opened),
       handled_by(this, &S::jobs_ended),
       handled_by(this, &S::jobs_drained),
       handled_by(this, &S::tier_down),
@@ -75,11 +85,52 @@ void SchedulerStepState::new_request(const NewRequestCall& m) {
                                                " requests are live; finish some");
   const RequestHandle handle{deps_.domain, next_request_++};
   Request request;
-  request.context = std::make_shared<const RequestContext>(RequestContext{handle, m.request});
+  request.context = std::make_shared<const RequestContext>(RequestContext{handle, m.request, m.excluded_tier});
+  request.salt = m.request.tenant.empty() ? 0 : tenant_salt(m.request.tenant);
+  request.told.assign(deps_.tiers.size(), false);
+  request.claims.resize(deps_.tiers.size());
+  for (const auto fault : m.request.param_faults)
+    if (++totals_.transfer_param_faults[static_cast<std::size_t>(fault)] == 1)  // said once, counted always
+      deps_.env->log("warn", "kv_transfer_params of request \"" + m.request.req_id.substr(0, 60) + "\": " +
+                                 std::string(to_string(fault)) + " is malformed and was ignored");
+  OpenRequestOp op{handle, {}, self_->clock().now() + deps_.deadlines.probe, m.reply};
+  for (TierIndex t = 0; t < deps_.tiers.size(); ++t)
+    if (tier_alive_[t] && deps_.traits[t].asks_requests && m.excluded_tier != t) op.waiting.push_back(t);
+  for (const auto t : op.waiting) request.told[t] = true;
+  request.open_ops = op.waiting.empty() ? 0 : 1;
+  const auto context = request.context;
   by_req_id_.emplace(m.request.req_id, handle);
   requests_.emplace(handle, std::move(request));
   ++totals_.requests_started;
-  m.reply.deliver(handle);
+  totals_.external_requests += m.excluded_tier ? 1U : 0U;
+  if (op.waiting.empty()) return m.reply.deliver(OpenedRequest{handle, OffloadPolicy::chunk_level});
+  const auto id = next_op_++;
+  for (const auto t : op.waiting) self_->send(deps_.tiers[t], OpenRequest{id, context});
+  open_requests_.emplace(id, std::move(op));
+}
+
+void SchedulerStepState::request_opened(const RequestOpened& m) {
+  const auto it = open_requests_.find(m.op);
+  if (it == open_requests_.end()) return;  // late: the tier's wish is not known of
+  auto& op = it->second;
+  std::erase(op.waiting, m.tier);
+  auto* request = find_request(op.request);
+  if (request != nullptr && m.policy == OffloadPolicy::request_level) {
+    auto& tiers = request->request_level_tiers;
+    tiers.insert(std::upper_bound(tiers.begin(), tiers.end(), m.tier), m.tier);
+  }
+  if (op.waiting.empty()) answer_opened(it);
+}
+
+void SchedulerStepState::answer_opened(std::map<OpId, OpenRequestOp>::iterator it) {
+  const auto op = std::move(it->second);
+  open_requests_.erase(it);
+  auto* request = find_request(op.request);
+  if (request == nullptr) return;
+  --request->open_ops;
+  op.reply.deliver(OpenedRequest{op.request, request->request_level_tiers.empty() ? OffloadPolicy::chunk_level
+                                                                                  : OffloadPolicy::request_level});
+  maybe_forget(op.request);
 }
 
 void SchedulerStepState::allocated(const AllocatedCall& m) {
@@ -87,19 +138,25 @@ void SchedulerStepState::allocated(const AllocatedCall& m) {
   if (request == nullptr) return;
   request->allocated = true;
   request->counted.clear();
+  judge_claims(*request, m.device_tokens);
   m.reply.deliver(Ok{});
 }
 
 void SchedulerStepState::touch(const TouchCall& m) {
   auto* request = live_request(m.request, m.reply);
   if (request == nullptr) return;
+  const auto keys = keys_of(*request, m.keys, m.reply);
+  if (!keys) return;
   KeyIdxList fresh;
-  fresh.reserve(m.keys->size());
-  for (std::uint32_t i = 0; i < m.keys->size(); ++i)
-    if (request->touched.insert((*m.keys)[i].hash()).second) fresh.push_back(i);
-  if (fresh.size() == m.keys->size()) fresh.clear();  // all of them
-  else if (fresh.empty()) return m.reply.deliver(Ok{});
-  self_->send(deps_.primary, TouchKeys{m.keys, std::move(fresh)});
+  fresh.reserve(keys->size());
+  for (std::uint32_t i = 0; i < keys->size(); ++i)
+    if (request->touched.insert((*keys)[i].hash()).second) fresh.push_back(i);
+  if (fresh.empty()) return m.reply.deliver(Ok{});
+  if (fresh.size() == keys->size()) fresh.clear();  // all of them
+  const auto excluded = request->context->excluded_tier;
+  for (TierIndex t = 0; t < deps_.tiers.size(); ++t)
+    if (tier_alive_[t] && deps_.traits[t].wants_touch && excluded != t) self_->send(deps_.tiers[t], TouchKeys{keys, fresh});
+  self_->send(deps_.primary, TouchKeys{keys, std::move(fresh)});
   m.reply.deliver(Ok{});
 }
 
@@ -123,13 +180,26 @@ void SchedulerStepState::finish(const FinishCall& m) {
   maybe_forget(m.request);
 }
 
-/// A finished request lives on until its last lease and call have ended: late completions are legal.
+/// A finished request lives on until its last lease and call have ended: late completions are legal. Tiers
+/// hear of its end once its last cascade was submitted.
 void SchedulerStepState::maybe_forget(RequestHandle handle) {
   const auto it = requests_.find(handle);
   if (it == requests_.end() || !it->second.finished) return;
-  if (it->second.open_ops > 0 || it->second.open_leases > 0) return;
+  auto& request = it->second;
+  if (request.open_stores > 0 || request.parked > 0) return;
+  if (!std::exchange(request.closed, true)) tell_tiers(request);
+  if (request.open_ops > 0 || request.open_leases > 0) return;
+  if (std::find(request.told.begin(), request.told.end(), true) != request.told.end())
+    tell_tiers(request);  // a lookup that was still open asked another tier
+  end_claims(request);
   requests_.erase(it);
   ++totals_.requests_ended;
+}
+
+void SchedulerStepState::tell_tiers(Request& request) {
+  for (TierIndex t = 0; t < deps_.tiers.size(); ++t)
+    if (request.told[t]) self_->send(deps_.tiers[t], CloseRequest{request.context});
+  request.told.assign(deps_.tiers.size(), false);
 }
 
 // -- deadlines ----------------------------------------------------------------------------------------------
@@ -153,6 +223,20 @@ void SchedulerStepState::tick(const Tick&) {
     if (fence.events) fence.events->fail(OffloadErrc::deadline, why);
     return true;
   });
+  std::vector<OpId> unopened, parked;
+  for (const auto& [id, op] : open_requests_)
+    if (op.deadline <= now) unopened.push_back(id);
+  for (const auto id : unopened) answer_opened(open_requests_.find(id));
+  for (const auto& [id, op] : presents_)
+    if (op.parked > 0 && op.deadline <= now) parked.push_back(id);
+  for (const auto id : parked) drop_parked(id, DropReason::deadline);
+  std::erase_if(forgets_, [&](auto& entry) {
+    if (now < entry.second.deadline) return false;
+    entry.second.reply.fail(OffloadErrc::deadline, "forget: not every tier answered before deadlines.drain");
+    return true;
+  });
+  push_forgets();
+  submit_late_pending_loads(now);
   push_drains_and_reset();
   if (!delayed_lookups_.empty()) {
     auto again = std::exchange(delayed_lookups_, {});
@@ -169,12 +253,22 @@ void SchedulerStepState::tier_down(const TierDown& m) {
   for (const auto& [id, op] : lookups_)
     if (op.phase == LookupOp::Phase::probing && op.probe_tier == m.tier) asking.push_back(id);
   for (const auto id : asking) give_up_probe(lookups_.at(id), GiveUpReason::tier_down);
+  std::vector<OpId> opening;
+  for (auto& [id, op] : open_requests_)
+    if (std::erase(op.waiting, m.tier) > 0 && op.waiting.empty()) opening.push_back(id);
+  for (const auto id : opening) answer_opened(open_requests_.find(id));
 }
 
 void SchedulerStepState::publish_totals() {
   totals_.requests_live = requests_.size();
   totals_.leases_open = leases_.size();
-  totals_.calls_open = lookups_.size() + prepare_stores_.size() + prepare_loads_.size() + complete_stores_.size();
+  totals_.calls_open = lookups_.size() + prepare_stores_.size() + prepare_loads_.size() + cascades_.size() +
+                       open_requests_.size() + presents_.size() + forgets_.size();
+  totals_.promotions_pending = 0;
+  for (const auto& pending : pending_loads_) totals_.promotions_pending += pending.job.keys.size();
+  totals_.cascades_parked = 0;
+  for (const auto& [id, op] : presents_) totals_.cascades_parked += op.parked;
+  if (deps_.external_expired) totals_.external_expired = deps_.external_expired->load(std::memory_order_relaxed);
   totals_.jobs_numbered = next_job_;
   self_->send(deps_.metrics, PublishTotals{totals_});
 }
@@ -189,7 +283,11 @@ void SchedulerStepState::stop(const StopActor& m) {
   fail_all(lookups_);
   fail_all(prepare_stores_);
   fail_all(prepare_loads_);
-  fail_all(complete_stores_);
+  fail_all(cascades_);
+  fail_all(open_requests_);
+  fail_all(forgets_);
+  for (auto& [id, op] : cascades_) op.store_job.fail(code, why);
+  for (auto& [id, op] : presents_) op.store_job.fail(code, why);
   fail_all(drains_);
   for (auto& [id, op] : fences_) {
     if (op.step) op.step->fail(code, why);

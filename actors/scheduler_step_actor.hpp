@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -8,6 +9,7 @@
 
 #include "kv_offload/actors/actor_support.hpp"
 #include "kv_offload/actors/lookup_op.hpp"
+#include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/protocol/actor_interfaces.hpp"
 
 #include <absl/container/flat_hash_map.h>
@@ -27,6 +29,12 @@ struct SchedulerStepDeps {
   std::uint64_t chunk_bytes = 0;   ///< row length
   std::uint32_t jobs_max = 0;
   std::uint32_t requests_max = 0;
+  std::uint32_t tokens_per_chunk = 0;  ///< 0: unknown, limits in tokens have no effect
+  bool offload_prompt_only = true;
+  AtomicGroups atomic_groups;
+  bool gates_lookups = false;          ///< a lookup_gate may skip tiers
+  std::uint64_t min_load_tokens = 0;   ///< less than this is no load worth making
+  std::shared_ptr<const std::atomic<std::uint64_t>> external_expired;  ///< counted by the tiers' gates
   struct {
     Duration load{}, store{}, probe{}, lookup{}, drain{};
   } deadlines;
@@ -45,12 +53,29 @@ class SchedulerStepState {
   [[nodiscard]] const ActorEnvironment& environment() const { return *deps_.env; }
 
  private:
+  /// What one request has had of one tier, for the gates.
+  struct TierClaim {
+    enum class Lookup : std::uint8_t { none, issued, answered, skipped } lookup = Lookup::none;
+    bool gated = false;            ///< the gate was asked about it
+    bool judged = false;           ///< its one verdict is given
+    std::uint64_t hit_tokens = 0;  ///< leading tokens that the tier's answer reached to
+    std::uint64_t from_tokens = 0; ///< where its first chunk begins: what lies before it came from elsewhere
+  };
   struct Request {
     SharedRequest context;
+    std::vector<TierClaim> claims;    ///< by tier
+    std::uint64_t save_floor = 0;     ///< tokens; chunks below are not offered to skipped tiers
+    std::uint64_t salt = 0;                      ///< of its tenant; 0: none
+    std::vector<TierIndex> request_level_tiers;  ///< that want all of its chunks
+    std::vector<bool> told;                      ///< tiers that keep something for it, until closed
     bool finished = false;
     bool allocated = false;
+    bool closed = false;            ///< the tiers were told of its end
     std::uint32_t open_ops = 0;
     std::uint32_t open_leases = 0;
+    std::uint32_t open_stores = 0;  ///< whose cascades are not decided yet; delay closing
+    std::uint32_t parked = 0;       ///< chunks whose cascades wait for a write to end; delay closing
+    std::uint64_t stored_chunks = 0;  ///< offered to prepare_store, for max_offload_tokens
     RequestSummary summary;
     absl::flat_hash_set<std::uint64_t> counted;       ///< (tier, key) already in the query metrics
     absl::flat_hash_set<std::uint64_t> touched;       ///< recency counts once per request
@@ -63,25 +88,70 @@ class SchedulerStepState {
     SharedKeys keys;  ///< of the reserved slots, stores only
     std::vector<ChunkId> chunk_ids;
     std::vector<std::uint32_t> generations;
+    std::size_t below_floor = 0;  ///< leading chunks below the request's save floor
+    void leave_out(const KeyIdxList& positions);
+  };
+  /// Tiers that were asked what they want of a new request.
+  struct OpenRequestOp {
+    RequestHandle request;
+    std::vector<TierIndex> waiting;
+    MonotonicTime deadline;
+    Reply<OpenedRequest> reply;
   };
   struct PrepareStoreOp {
     RequestHandle request;
     SharedKeys keys;
+    std::optional<std::uint64_t> first_token;
+    std::uint32_t capped = 0;
     Reply<StorePlan> reply;
   };
   struct PrepareLoadOp {
     RequestHandle request;
     Reply<LoadPlan> reply;
   };
-  struct CompleteStoreOp {
+  /// Chunks on their way to `tiers`: just published by a caller, or there already (PresentOp).
+  struct CascadeOp {
     RequestHandle request;
     SharedRequest context;
     Lease lease;
+    std::vector<TierIndex> tiers;
     CompleteStoreOptions options;
     StoreOutcome outcome;
     Reply<StoreOutcome> reply;
     std::uint32_t open_jobs = 0;  ///< cascades waited for
     bool submitted = false;
+    bool counts_call = false;     ///< one of the request's open_ops
+    KeyIdxList store_job_idx;     ///< of a StoreJobCall: which of its keys these are
+    Reply<StoreJobPlan> store_job;
+  };
+  /// Chunks that are to be cascaded although nobody stores them now: a tier wants the request whole, or
+  /// stores for somebody else. What is being written is parked until its write has ended.
+  struct PresentOp {
+    RequestHandle request;
+    SharedRequest context;
+    SharedKeys keys;
+    std::vector<TierIndex> tiers;
+    bool park = false;
+    Epoch epoch = 0;
+    std::uint32_t parked = 0;  ///< of its keys; after the answer
+    MonotonicTime deadline;
+    Reply<StoreJobPlan> store_job;
+  };
+  /// Granted in the polling view, submitted at the end of the step.
+  struct PendingLoad {
+    TierIndex tier = 0;
+    MonotonicTime since;
+    TransferJob job;
+  };
+  struct ForgetOp {
+    SharedKeys keys;
+    std::optional<std::uint64_t> salt;
+    int round = 0;
+    std::size_t waiting = 0;
+    OpId began = 0;  ///< cascades begun before it may still store what it forgets
+    MonotonicTime deadline;
+    ForgetSummary summary;
+    Reply<ForgetSummary> reply;
   };
   struct FenceOp {
     std::uint32_t waiting = 2;  ///< FenceReached from primary and from admission
@@ -121,11 +191,17 @@ class SchedulerStepState {
   void step(const StepCall& m);
   void events(const EventsCall& m);
   void stats(const StatsCall& m);
+  void store_job(const StoreJobCall& m);
+  void forget(const ForgetCall& m);
+  void pending_work(const PendingWorkCall& m);
   void drain(const DrainCall& m);
   void reset(const ResetCall& m);
 
+  void request_opened(const RequestOpened& m);
+
   // answers, in the order in which a call meets them
   void lookup_probed(const PrimaryProbed& m);
+  void lookup_gated(const LookupGated& m);
   void lookup_tier_probed(const TierProbed& m);
   void lookup_claimed(const PrimaryClaimed& m);
   void lookup_admitted(const PromotionsDecided& m);
@@ -134,12 +210,14 @@ class SchedulerStepState {
   void store_reserved(const StoreReserved& m);
   void store_published(const StorePublished& m);
   void store_admitted(const CascadesDecided& m);
+  void present_pinned(const PresentPinned& m);
   void load_pinned(const LeadingPinned& m);
   void jobs_ended(const JobsEnded& m);
   void jobs_drained(const JobsDrained& m);
   void primary_reset(const PrimaryReset& m);
   void revision_changed(const RevisionChanged& m);
   void events_taken(const EventsTaken& m);
+  void keys_forgotten(const KeysForgotten& m);
   void fence_reached(const FenceReached& m);
 
   void tier_down(const TierDown& m);
@@ -150,6 +228,7 @@ class SchedulerStepState {
   void advance_lookup(LookupOp& op);
   void ask_tier(LookupOp& op, KeyIdxList window);
   void claim_tier_hits(LookupOp& op, KeyIdxList hits);
+  std::size_t keep_siblings(LookupOp& op, std::size_t admitted);
   void submit_promotions(LookupOp& op, const PrimaryGranted& m);
   void next_tier_or_miss(LookupOp& op, std::uint32_t key_idx, std::size_t from_tier);
   void give_up_probe(LookupOp& op, GiveUpReason reason);
@@ -159,7 +238,39 @@ class SchedulerStepState {
   [[nodiscard]] std::size_t first_allowed_tier(const LookupOp& op, std::size_t from) const;
   void end_waits_of(RequestHandle request, OffloadErrc code, const std::string& why);
 
+  // cascades
+  void cascade_present(OpId id, PresentOp op, KeyIdxList key_idx);
+  void resolve_parked(OpId id, std::uint32_t key_idx, ResolveFailure failure, std::map<OpId, KeyIdxList>& ready);
+  void unpark(OpId id, KeyIdxList key_idx);
+  void drop_parked(OpId id, DropReason why);
+  void drop_offered(const std::vector<TierIndex>& tiers, std::uint64_t chunks, DropReason why);
+  void end_cascade(std::map<OpId, CascadeOp>::iterator op);
+
+  // gates
+  void ask_gate(LookupOp& op, Request& request);
+  void take_primary_answer(LookupOp& op);
+  void note_lookup(const LookupOp& op, Request& request, const LookupAnswer& answer);
+  void judge_claims(Request& request, std::uint64_t device_tokens);
+  void end_claims(Request& request);
+  void split_below_floor(CascadeOp& op);
+
+  // polling view
+  void add_pending_load(const LookupOp& op, TierIndex tier, TransferJob chunks, MonotonicTime now);
+  void submit_pending_loads();
+  void submit_late_pending_loads(MonotonicTime now);
+  void drop_pending_loads();
+
+  // forget
+  void start_forget_round(OpId id, ForgetOp& op);
+  void push_forgets();
+
   // shared
+  /// The request's own keys: salted, if it belongs to a tenant. Null: refused, and answered.
+  template <class T>
+  SharedKeys keys_of(const Request& request, const SharedKeys& keys, const Reply<T>& reply);
+  [[nodiscard]] std::size_t chunks_to_store(const Request& request, std::size_t keys, const StoreOptions& options) const;
+  void tell_tiers(Request& request);
+  void answer_opened(std::map<OpId, OpenRequestOp>::iterator op);
   Request* find_request(RequestHandle handle);
   template <class T>
   Request* live_request(RequestHandle handle, const Reply<T>& reply);
@@ -170,7 +281,7 @@ class SchedulerStepState {
   template <class T>
   bool refuses_lease(const Reply<T>& reply);
   JobId next_job() { return {deps_.domain, next_job_++}; }
-  bool jobs_fit(std::size_t n) const { return open_jobs_ + n <= deps_.jobs_max; }
+  bool jobs_fit(std::size_t n) const { return open_jobs_ + pending_loads_.size() + n <= deps_.jobs_max; }
   void start_fence(FenceOp op, bool publish);
   void send_fence(OpId id, bool publish);
   [[nodiscard]] bool flows_running() const;
@@ -181,6 +292,7 @@ class SchedulerStepState {
   SchedulerStepActor::pointer self_;
   SchedulerStepDeps deps_;
   SchedulerTotals totals_;
+  std::vector<VerdictCounts> verdicts_;  ///< by tier, cumulative
   std::vector<bool> tier_alive_;
   Epoch epoch_ = 0;
   OpId next_op_ = 0;
@@ -193,7 +305,11 @@ class SchedulerStepState {
   std::map<OpId, LookupOp> lookups_;
   std::map<OpId, PrepareStoreOp> prepare_stores_;
   std::map<OpId, PrepareLoadOp> prepare_loads_;
-  std::map<OpId, CompleteStoreOp> complete_stores_;
+  std::map<OpId, OpenRequestOp> open_requests_;
+  std::map<OpId, CascadeOp> cascades_;
+  std::map<OpId, PresentOp> presents_;  // asked of the primary tier, or with parked keys
+  std::map<OpId, ForgetOp> forgets_;
+  std::vector<PendingLoad> pending_loads_;  // in order of their first chunk; bounded by slots and jobs_max
   std::map<JobId, OpId> waited_jobs_;
   std::map<OpId, FenceOp> fences_;
   std::map<OpId, DrainOp> drains_;
@@ -211,6 +327,24 @@ SchedulerStepState::Request* SchedulerStepState::live_request(RequestHandle hand
   if (request != nullptr && !request->finished) return request;
   reply.fail(OffloadErrc::unknown_request, "request " + to_string(handle) + " is not live: announce it with new_request");
   return nullptr;
+}
+
+template <class T>
+SharedKeys SchedulerStepState::keys_of(const Request& request, const SharedKeys& keys, const Reply<T>& reply) {
+  if (request.salt == 0) return keys;
+  auto own = std::make_shared<KeyList>();
+  own->reserve(keys->size());
+  for (const auto& key : *keys) {
+    const auto salted = key.salted(request.salt);
+    if (!salted) {
+      reply.fail(OffloadErrc::invalid_argument,
+                 "keys: a hash of " + std::to_string(key.content_hash().size()) + " bytes with a tenant; at most " +
+                     std::to_string(OffloadKey::kMaxHashBytes - OffloadKey::kSaltBytes));
+      return nullptr;
+    }
+    own->push_back(*salted);
+  }
+  return own;
 }
 
 template <class T>

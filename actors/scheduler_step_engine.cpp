@@ -10,17 +10,6 @@ namespace kv_offload {
 
 // -- fences -----------------------------------------------------------------------------------------------
 
-void SchedulerStepState::step(const StepCall& m) {
-  for (const auto handle : m.step.new_requests)
-    if (auto* request = find_request(handle)) {
-      request->allocated = true;
-      request->counted.clear();
-    }
-  FenceOp op;
-  op.step = m.reply;
-  start_fence(std::move(op), false);
-}
-
 void SchedulerStepState::stats(const StatsCall& m) {
   FenceOp op;
   op.stats = m.reply;
@@ -91,8 +80,10 @@ void SchedulerStepState::events_taken(const EventsTaken& m) {
 /// Calls that may still become jobs; they pass in a few messages and never wait for I/O.
 bool SchedulerStepState::flows_running() const {
   if (!prepare_stores_.empty() || !prepare_loads_.empty()) return true;
-  for (const auto& [id, op] : complete_stores_)
+  for (const auto& [id, op] : cascades_)
     if (!op.submitted) return true;
+  for (const auto& [id, op] : presents_)
+    if (op.parked == 0) return true;
   for (const auto& [id, op] : lookups_)
     if (op.phase != LookupOp::Phase::probing && op.phase != LookupOp::Phase::waiting) return true;
   return false;
@@ -103,6 +94,7 @@ void SchedulerStepState::drain(const DrainCall& m) {
   op.cancel_queued = m.cancel_queued;
   op.deadline = self_->clock().now() + m.patience.value_or(deps_.deadlines.drain);
   op.reply = m.reply;
+  submit_pending_loads();
   drains_.emplace(next_op_++, std::move(op));
   push_drains_and_reset();
 }
@@ -154,6 +146,11 @@ void SchedulerStepState::reset(const ResetCall& m) {
   std::vector<RequestHandle> waiting;
   for (const auto& [id, lookup_op] : lookups_) waiting.push_back(lookup_op.request->handle);
   for (const auto handle : waiting) end_waits_of(handle, OffloadErrc::resetting, "a reset began");
+  drop_pending_loads();
+  std::vector<OpId> parked;
+  for (const auto& [id, present] : presents_)
+    if (present.parked > 0) parked.push_back(id);
+  for (const auto id : parked) drop_parked(id, DropReason::reset);
   push_drains_and_reset();
 }
 

@@ -20,14 +20,35 @@ void SchedulerStepState::lookup(const LookupCall& m) {
   if (request == nullptr) return;
   if (m.keys->empty()) return m.reply.deliver(LookupAnswer{});
   if (promise_broken(8) && open_jobs_ > 0) return delayed_lookups_.push_back(m);
+  auto keys = keys_of(*request, m.keys, m.reply);
+  if (!keys) return;
+  std::uint32_t capped = 0;
+  if (const auto limit = request->context->request.max_load_tokens;
+      limit && deps_.tokens_per_chunk > 0 && m.options.scan == LookupScan::prefix) {
+    const auto wanted = std::min<std::uint64_t>(keys->size(), *limit / deps_.tokens_per_chunk);
+    capped = static_cast<std::uint32_t>(keys->size() - wanted);
+    totals_.loads_capped_chunks += capped;
+    if (capped > 0)
+      keys = std::make_shared<const KeyList>(keys->begin(), keys->begin() + static_cast<std::ptrdiff_t>(wanted));
+    if (keys->empty()) {
+      LookupAnswer nothing;
+      nothing.results.assign(capped, LookupResult::miss);
+      nothing.tier_hits.assign(deps_.tiers.size() + 1, 0);
+      nothing.capped = capped;
+      return m.reply.deliver(std::move(nothing));
+    }
+  }
   const auto id = next_op_++;
   auto& op = lookups_
-                 .emplace(id, LookupOp(id, request->context, m.keys, m.options, deps_.tiers.size(), m.reply))
+                 .emplace(id, LookupOp(id, request->context, std::move(keys), m.options, deps_.tiers.size(), m.reply))
                  .first->second;
+  op.capped = capped;
+  op.started = self_->clock().now();
+  ask_gate(op, *request);
   op.deadline = self_->clock().now() + deps_.deadlines.lookup;
   ++request->open_ops;
   const bool no_tier = first_allowed_tier(op, 0) == deps_.tiers.size();
-  self_->send(deps_.primary, PrimaryProbe{id, m.request, m.keys, m.options.hold, op.waits_for_landing(),
+  self_->send(deps_.primary, PrimaryProbe{id, m.request, op.keys, m.options.hold, op.waits_for_landing(),
                                           op.prefix() && no_tier});
 }
 
@@ -37,13 +58,20 @@ void SchedulerStepState::lookup_probed(const PrimaryProbed& m) {
   auto& op = it->second;
   op.unheld = m.unheld;
   op.primary_s = m.states.empty() ? 0 : to_seconds(m.handler_time) / static_cast<double>(m.states.size());
+  op.primary_states = m.states;
+  op.primary_told = true;
+  if (!op.awaits_gate) take_primary_answer(op);
+}
+
+void SchedulerStepState::take_primary_answer(LookupOp& op) {
+  const auto states = std::exchange(op.primary_states, {});
   for (std::uint32_t i = 0; i < op.size(); ++i) {
-    if (i >= m.states.size()) {
+    if (i >= states.size()) {
       op.state[i] = LookupOp::Key::miss;  // behind the first miss: never reached
-    } else if (m.states[i] == LookupResult::hit) {
+    } else if (states[i] == LookupResult::hit) {
       op.state[i] = LookupOp::Key::hit;
       op.set_verdict(i, 0, LookupOp::kHit);
-    } else if (m.states[i] == LookupResult::hit_pending) {
+    } else if (states[i] == LookupResult::hit_pending) {
       op.state[i] = LookupOp::Key::pending;
     } else {
       op.set_verdict(i, 0, LookupOp::kMiss);
@@ -68,7 +96,9 @@ void SchedulerStepState::advance_lookup(LookupOp& op) {
 
 std::size_t SchedulerStepState::first_allowed_tier(const LookupOp& op, std::size_t from) const {
   for (auto t = from; t < deps_.tiers.size(); ++t)
-    if (tier_alive_[t] && op.request->request.load_tiers.allows(deps_.traits[t])) return t;
+    if (tier_alive_[t] && op.request->excluded_tier != t && (op.skipped.empty() || !op.skipped[t]) &&
+        op.request->request.load_tiers.allows(deps_.traits[t]))
+      return t;
   return deps_.tiers.size();
 }
 
@@ -88,7 +118,10 @@ void SchedulerStepState::ask_tier(LookupOp& op, KeyIdxList window) {
   op.probe_deadline = self_->clock().now() + deps_.deadlines.probe;
   op.window = std::min(op.window * 4, LookupOp::kLastWindow);
   op.probe_idx = std::move(window);
-  self_->send(deps_.tiers[op.probe_tier], TierProbe{op.op, ++op.round, op.keys, op.probe_idx});
+  if (op.polled())  // the tier keeps its verdicts until the request is closed
+    if (auto* request = find_request(op.request->handle)) request->told[op.probe_tier] = true;
+  self_->send(deps_.tiers[op.probe_tier],
+              TierProbe{op.op, ++op.round, op.keys, op.probe_idx, op.polled(), op.request->handle});
 }
 
 void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
@@ -101,6 +134,8 @@ void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
   for (std::size_t k = 0; k < op.probe_idx.size(); ++k) {
     const auto i = op.probe_idx[k];
     const auto verdict = k < m.verdicts.size() ? m.verdicts[k] : TierVerdict::retry;
+    if (k < m.probe_times.size())
+      op.key_async_s[i * op.num_tiers + m.tier] = static_cast<float>(to_seconds(m.probe_times[k]));
     const auto gave_up = [&](GiveUpReason why) {
       op.set_verdict(i, m.tier + 1U, static_cast<std::uint8_t>(LookupOp::kGaveUp + static_cast<int>(why)));
     };
@@ -115,8 +150,9 @@ void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
     if (verdict == TierVerdict::tier_down) gave_up(GiveUpReason::tier_down);
     if (verdict == TierVerdict::retry) {
       gave_up(GiveUpReason::error);
-      op.retry_seen[i] = true;
+      op.retry_seen[i] = !op.polled();  // a poller has asked often enough: it counts as a miss
     }
+    if (verdict == TierVerdict::pending) op.retry_seen[i] = true;
     next_tier_or_miss(op, i, m.tier + 1U);
   }
   advance_lookup(op);
@@ -174,7 +210,9 @@ void SchedulerStepState::lookup_admitted(const PromotionsDecided& m) {
   auto& op = it->second;
   auto* request = find_request(op.request->handle);
   op.tickets = m.tickets;
-  const auto admitted = std::min(op.tickets.size(), op.claimed.size());
+  const auto refused_at = std::min(op.tickets.size(), op.claimed.size());
+  auto admitted = refused_at;
+  if (!deps_.atomic_groups.empty() && admitted < op.claimed.size()) admitted = keep_siblings(op, admitted);
   for (std::size_t n = 0; n < op.claimed.size(); ++n) {
     const auto i = op.claimed[n];
     auto& offer = totals_.offers[op.found_in[i] - 1U];
@@ -183,7 +221,8 @@ void SchedulerStepState::lookup_admitted(const PromotionsDecided& m) {
       continue;
     }
     op.state[i] = LookupOp::Key::refused;
-    if (op.prefix() && n > admitted) continue;  // behind the refused one nothing was asked
+    if (n < refused_at) continue;                  // a sibling, counted as dropped
+    if (op.prefix() && n > refused_at) continue;  // behind the refused one nothing was asked
     offer.promotions_offered.add(1, deps_.chunk_bytes);
     offer.promotions_refused[static_cast<std::size_t>(m.refused)].add(1, deps_.chunk_bytes);
     ++op.num_refused;
@@ -198,6 +237,25 @@ void SchedulerStepState::lookup_admitted(const PromotionsDecided& m) {
   self_->send(deps_.primary, std::move(grant));
 }
 
+/// Siblings are refused together: those of a refused chunk give their admission back.
+std::size_t SchedulerStepState::keep_siblings(LookupOp& op, std::size_t admitted) {
+  KeyList claimed;
+  for (const auto i : op.claimed) claimed.push_back((*op.keys)[i]);
+  // Siblings that are here already are in no claim: only those that are claimed can be parted.
+  const auto parted = deps_.atomic_groups.first_parted(claimed, admitted);
+  if (parted == admitted) return admitted;
+  Withdraw withdrawn;
+  for (auto n = parted; n < admitted; ++n) {
+    withdrawn.entries.push_back({op.tickets[n], 1});
+    totals_.offers[op.found_in[op.claimed[n]] - 1U].promotions_offered.add(1, deps_.chunk_bytes);
+    totals_.offers[op.found_in[op.claimed[n]] - 1U]
+        .promotions_dropped[static_cast<std::size_t>(DropReason::sibling)].add(1, deps_.chunk_bytes);
+  }
+  self_->send(deps_.admission, std::move(withdrawn));
+  op.tickets.resize(parted);
+  return parted;
+}
+
 void SchedulerStepState::lookup_granted(const PrimaryGranted& m) {
   const auto it = lookups_.find(m.op);
   if (it == lookups_.end()) return;
@@ -207,9 +265,9 @@ void SchedulerStepState::lookup_granted(const PrimaryGranted& m) {
 
 void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m) {
   const auto now = self_->clock().now();
+  std::uint32_t no_slots = 0;
   std::map<TierIndex, TransferJob> jobs;
   std::map<AdmissionTicket, std::uint32_t> withdrawn;
-  bool short_of_space = false;
   for (std::size_t n = 0; n < op.claimed.size(); ++n) {
     const auto i = op.claimed[n];
     const auto tier = static_cast<TierIndex>(op.found_in[i] - 1);
@@ -217,7 +275,8 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     if (m.states[n] == GrantState::granted) {
       op.state[i] = LookupOp::Key::loading;
       auto& job = jobs[tier];
-      job.ticket = op.tickets[n];
+      if (job.tickets.empty() || job.tickets.back().ticket != op.tickets[n]) job.tickets.push_back({op.tickets[n], 0});
+      ++job.tickets.back().chunks;
       job.keys.push_back((*op.keys)[i]);
       job.chunk_ids.push_back(m.chunk_ids[n]);
       job.generations.push_back(m.generations[n]);
@@ -232,15 +291,20 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
                   : m.states[n] == GrantState::present ? LookupOp::Key::landed
                                                        : LookupOp::Key::pending;
     op.truncated += no_space ? 1U : 0U;
-    short_of_space = short_of_space || no_space;
+    no_slots += no_space ? 1U : 0U;
   }
-  totals_.promotion_allocation_failures += short_of_space ? 1U : 0U;
+  // Counted as a scan key by key would: a prefix ends at the first that gets no slot.
+  totals_.promotion_allocation_failures += op.prefix() ? std::min(no_slots, 1U) : no_slots;
   if (!withdrawn.empty()) {
     Withdraw back;
     for (const auto& [ticket, chunks] : withdrawn) back.entries.push_back({ticket, chunks});
     self_->send(deps_.admission, std::move(back));
   }
   if (jobs.empty()) return;
+  if (op.polled()) {
+    for (auto& [tier, job] : jobs) add_pending_load(op, tier, std::move(job), now);
+    return;
+  }
   TrackJobs track;
   for (auto& [tier, job] : jobs) {
     job.job_id = next_job();
@@ -261,9 +325,13 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
 
 void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
   std::vector<OpId> waiting;
+  std::map<OpId, KeyIdxList> unparked;
   for (const auto& e : m.entries) {
     const auto it = lookups_.find(e.op);
-    if (it == lookups_.end()) continue;
+    if (it == lookups_.end()) {
+      resolve_parked(e.op, e.key_idx, e.failure, unparked);
+      continue;
+    }
     auto& op = it->second;
     auto& state = op.state[e.key_idx];
     if (!LookupOp::on_its_way(state)) continue;
@@ -283,6 +351,7 @@ void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
     if (op.phase == LookupOp::Phase::waiting && (waiting.empty() || waiting.back() != e.op))
       waiting.push_back(e.op);
   }
+  for (auto& [id, key_idx] : unparked) unpark(id, std::move(key_idx));
   for (const auto id : waiting)
     if (const auto it = lookups_.find(id); it != lookups_.end() && it->second.phase == LookupOp::Phase::waiting)
       advance_lookup(it->second);
@@ -294,7 +363,7 @@ void SchedulerStepState::give_up_lookup(LookupOp& op, GiveUpReason reason) {
     for (const auto i : op.probe_idx)
       if (op.state[i] == LookupOp::Key::unknown) op.set_verdict(i, op.probe_tier + 1U, mark);
   for (std::uint32_t i = 0; i < op.size(); ++i) {
-    if (LookupOp::resolved_hit(op.state[i]) || LookupOp::ends_prefix(op.state[i])) continue;
+    if (LookupOp::resolved_hit(op.state[i]) || LookupOp::not_found(op.state[i])) continue;
     if (op.verdict(i, 0) == LookupOp::kNotAsked) op.set_verdict(i, 0, mark);
     op.state[i] = LookupOp::Key::gave_up;
   }
@@ -316,14 +385,16 @@ void SchedulerStepState::end_waits_of(RequestHandle request, OffloadErrc code, c
 void SchedulerStepState::settle_lookup(LookupOp& op) {
   auto* request = find_request(op.request->handle);
   count_lookup(op, request);
-  auto answer = op.answer();
+  auto answer = op.answer(deps_.atomic_groups);
   KeyIdxList beyond;
-  for (std::uint32_t i = op.answered ? 0 : answer.leading_hits; i < op.size(); ++i)
+  const auto usable = op.polled() ? op.reach() : answer.leading_hits;
+  for (auto i = static_cast<std::uint32_t>(op.answered ? 0 : usable); i < op.size(); ++i)
     if (LookupOp::resolved_hit(op.state[i]) && (op.answered || op.prefix())) beyond.push_back(i);
   if (!beyond.empty()) self_->send(deps_.primary, ReleaseHolds{op.request->handle, op.keys, std::move(beyond)});
   const auto handle = op.request->handle;
   if (op.answered) self_->send(deps_.primary, EndRequest{handle});
   if (request != nullptr) {
+    note_lookup(op, *request, answer);
     request->summary.looked_up_chunks += op.reach();
     request->summary.hit_chunks += answer.leading_hits;
     request->summary.promoted_chunks += answer.promoted;
@@ -342,7 +413,9 @@ void SchedulerStepState::count_lookup(const LookupOp& op, Request* request) {
   for (std::size_t i = 0; i < reach; ++i) {
     for (std::size_t t = 0; t <= op.num_tiers; ++t) {
       auto verdict = op.verdict(i, t);
-      if (t == 0 && verdict == LookupOp::kNotAsked && LookupOp::on_its_way(op.state[i])) verdict = LookupOp::kHit;
+      // Who waits for it will have it; a poller is told "pending", which counts as nothing yet.
+      if (t == 0 && verdict == LookupOp::kNotAsked && LookupOp::on_its_way(op.state[i]) && !op.polled())
+        verdict = LookupOp::kHit;
       if (verdict == LookupOp::kNotAsked) continue;
       auto& l = totals_.lookups[t];
       ++l.looked_up;
@@ -356,7 +429,9 @@ void SchedulerStepState::count_lookup(const LookupOp& op, Request* request) {
       ++l.chunk_queries;
       l.chunk_hits += verdict == LookupOp::kHit ? 1U : 0U;
       l.sync_delay.observe(t == 0 ? op.primary_s : op.tier_times[t - 1].sync_s);
-      if (t > 0) l.async_delay.observe(op.tier_times[t - 1].async_s);
+      if (t == 0) continue;
+      const double async_s = op.polled() ? op.key_async_s[i * op.num_tiers + t - 1] : op.tier_times[t - 1].async_s;
+      if (async_s > 0) l.async_delay.observe(async_s);
     }
   }
 }

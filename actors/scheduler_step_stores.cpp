@@ -1,16 +1,16 @@
 #include "kv_offload/actors/scheduler_step_actor.hpp"
-#include "kv_offload/messages/broken_promise.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
-// Stores and loads between device and primary, and the cascades behind a store:
+#include <algorithm>
+#include <limits>
+
+// Stores and loads between device and primary tier:
 //
-//   prepare_store ─ReserveStore→ store_reserved            (lease)
-//   complete_store ─PublishStore→ store_published ─AdmitCascades→ store_admitted
-//     ─PinCascades→ primary, TrackJobs→ tracker … JobsEnded→ jobs_ended
+//   prepare_store ─ReserveStore→ store_reserved (lease) · complete_store ─PublishStore→ (cascades)
 //   prepare_load ─PinLeading→ load_pinned (lease) · complete_load ─Unpin→
 namespace kv_offload {
 
@@ -18,10 +18,39 @@ void SchedulerStepState::prepare_store(const PrepareStoreCall& m) {
   if (refuses_work(m.reply) || refuses_lease(m.reply)) return;
   auto* request = live_request(m.request, m.reply);
   if (request == nullptr) return;
+  auto keys = keys_of(*request, m.keys, m.reply);
+  if (!keys) return;
+  const auto wanted = chunks_to_store(*request, keys->size(), m.options);
+  const auto capped = static_cast<std::uint32_t>(keys->size() - wanted);
+  totals_.stores_capped_chunks += capped;
+  request->stored_chunks += wanted;
+  if (capped > 0)
+    keys = std::make_shared<const KeyList>(keys->begin(), keys->begin() + static_cast<std::ptrdiff_t>(wanted));
   const auto id = next_op_++;
   ++request->open_ops;
-  prepare_stores_.emplace(id, PrepareStoreOp{m.request, m.keys, m.reply});
-  self_->send(deps_.primary, ReserveStore{id, m.request, m.keys});
+  ++request->open_stores;
+  prepare_stores_.emplace(id, PrepareStoreOp{m.request, keys, m.options.first_token, capped, m.reply});
+  self_->send(deps_.primary, ReserveStore{id, m.request, std::move(keys)});
+}
+
+/// How many of the leading `keys` the request may store: max_offload_tokens, and the prompt's end where it
+/// is known how far the chunks reach.
+std::size_t SchedulerStepState::chunks_to_store(const Request& request, std::size_t keys,
+                                                const StoreOptions& options) const {
+  const auto& r = request.context->request;
+  const std::uint64_t per_chunk = deps_.tokens_per_chunk;
+  if (per_chunk == 0) return keys;
+  std::uint64_t limit = std::numeric_limits<std::uint64_t>::max();
+  if (r.max_offload_tokens) limit = *r.max_offload_tokens;
+  std::uint64_t before = 0;
+  if (options.first_token) {
+    before = *options.first_token;
+    if (deps_.offload_prompt_only && r.prompt_tokens > 0) limit = std::min(limit, r.prompt_tokens);
+  } else {
+    before = request.stored_chunks * per_chunk;
+  }
+  if (before >= limit) return 0;
+  return static_cast<std::size_t>(std::min<std::uint64_t>(keys, (limit - before) / per_chunk));
 }
 
 void SchedulerStepState::store_reserved(const StoreReserved& m) {
@@ -32,6 +61,10 @@ void SchedulerStepState::store_reserved(const StoreReserved& m) {
   auto* request = find_request(op.request);
   if (request != nullptr) --request->open_ops;
   if (!m.ok) {
+    if (request != nullptr) {
+      --request->open_stores;
+      request->stored_chunks -= std::min<std::uint64_t>(request->stored_chunks, op.keys->size());  // asked for again
+    }
     ++totals_.allocation_failures;
     op.reply.fail(OffloadErrc::no_space, "no " + std::to_string(op.keys->size()) +
                                              " slots can be had now: too many chunks are pinned, held or being written");
@@ -46,17 +79,31 @@ void SchedulerStepState::store_reserved(const StoreReserved& m) {
     for (const auto i : m.key_idx) stored->push_back((*op.keys)[i]);
     lease.keys = std::move(stored);
   }
+  if (request != nullptr && op.first_token && request->save_floor > 0)
+    lease.below_floor = static_cast<std::size_t>(std::count_if(m.key_idx.begin(), m.key_idx.end(), [&](auto i) {
+      return *op.first_token + (i + 1ULL) * deps_.tokens_per_chunk <= request->save_floor;
+    }));
   const LeaseId lease_id{deps_.domain, next_lease_++};
   leases_.emplace(lease_id, std::move(lease));
   if (request != nullptr) ++request->open_leases;
-  op.reply.deliver(StorePlan{lease_id, m.key_idx, m.chunk_ids, m.evicted});
+  op.reply.deliver(StorePlan{lease_id, m.key_idx, m.chunk_ids, m.evicted, op.capped});
+  if (request == nullptr || request->request_level_tiers.empty() || m.key_idx.size() == op.keys->size()) return;
+  KeyIdxList present;  // a tier wants the request whole: what is there already is offered to it now
+  for (std::uint32_t i = 0, next = 0; i < op.keys->size(); ++i) {
+    if (next < m.key_idx.size() && m.key_idx[next] == i) ++next;
+    else present.push_back(i);
+  }
+  cascade_present(next_op_++,
+                  PresentOp{op.request, request->context, op.keys, request->request_level_tiers, true, epoch_, 0, {}, {}},
+                  std::move(present));
 }
 
 void SchedulerStepState::complete_store(const CompleteStoreCall& m) {
   const auto it = leases_.find(m.lease);
   if (it == leases_.end() || !it->second.is_store)
     return m.reply.fail(OffloadErrc::unknown_lease, "lease " + to_string(m.lease) + " is no open store");
-  CompleteStoreOp op;
+  CascadeOp op;
+  op.counts_call = true;
   op.lease = std::move(it->second);
   leases_.erase(it);
   op.request = op.lease.request;
@@ -67,122 +114,13 @@ void SchedulerStepState::complete_store(const CompleteStoreCall& m) {
     --request->open_leases;
     ++request->open_ops;
   }
+  for (TierIndex t = 0; t < deps_.tiers.size(); ++t)
+    if (!op.context || op.context->excluded_tier != t) op.tiers.push_back(t);
   const auto id = next_op_++;
   const bool hold = m.options.success && !deps_.tiers.empty() && !op.lease.chunk_ids.empty();
   self_->send(deps_.primary, PublishStore{id, op.lease.chunk_ids, op.lease.generations, m.options.success,
                                           hold, op.lease.epoch});
-  complete_stores_.emplace(id, std::move(op));
-}
-
-void SchedulerStepState::store_published(const StorePublished& m) {
-  const auto it = complete_stores_.find(m.op);
-  if (it == complete_stores_.end()) return;
-  auto& op = it->second;
-  op.outcome.published = m.published;
-  totals_.device_stored_chunks += m.published;
-  if (auto* request = find_request(op.request)) request->summary.stored_chunks += m.published;
-  const bool cut_by_reset = reset_ && m.published > 0 && !deps_.tiers.empty();
-  if (cut_by_reset) {  // no cascade may start any more: its slots are about to be forgotten
-    for (auto& offer : totals_.offers) {
-      offer.cascades_offered.add(m.published, deps_.chunk_bytes);
-      offer.cascades_dropped[static_cast<std::size_t>(DropReason::reset)].add(m.published, deps_.chunk_bytes);
-    }
-    self_->send(deps_.primary, PinCascades{op.lease.chunk_ids, 0, op.lease.epoch});
-  }
-  if (m.published == 0 || deps_.tiers.empty() || cut_by_reset) {
-    op.reply.deliver(op.outcome);
-    const auto handle = op.request;
-    if (auto* request = find_request(handle)) --request->open_ops;
-    complete_stores_.erase(it);
-    return maybe_forget(handle);
-  }
-  self_->send(deps_.admission, AdmitCascades{m.op, op.context, op.lease.keys, deps_.chunk_bytes});
-}
-
-void SchedulerStepState::store_admitted(const CascadesDecided& m) {
-  const auto it = complete_stores_.find(m.op);
-  if (it == complete_stores_.end()) return;
-  auto& op = it->second;
-  auto* request = find_request(op.request);
-  const auto chunks = op.lease.chunk_ids.size();
-  const auto now = self_->clock().now();
-  TrackJobs track;
-  Withdraw withdrawn;
-  for (TierIndex tier = 0; tier < m.tiers.size(); ++tier) {
-    auto& offer = totals_.offers[tier];
-    offer.cascades_offered.add(chunks, deps_.chunk_bytes);
-    const auto reason = m.tiers[tier].refused;
-    if (reason != RefusalReason::none) {
-      offer.cascades_refused[static_cast<std::size_t>(reason)].add(chunks, deps_.chunk_bytes);
-      ++offer.cascade_jobs_refused;
-      ++op.outcome.cascades_refused;
-      if (promise_broken(5)) next_job();
-      if (request != nullptr) request->summary.refused_chunks += chunks;
-      continue;
-    }
-    if (reset_ || !jobs_fit(track.jobs.size() + 1)) {
-      const auto why = static_cast<std::size_t>(reset_ ? DropReason::reset : DropReason::jobs_full);
-      offer.cascades_dropped[why].add(chunks, deps_.chunk_bytes);
-      withdrawn.entries.push_back({m.tiers[tier].ticket, static_cast<std::uint32_t>(chunks)});
-      continue;
-    }
-    TransferJob job;
-    job.job_id = next_job();
-    job.tier = tier;
-    job.epoch = op.lease.epoch;
-    job.ticket = m.tiers[tier].ticket;
-    job.keys = *op.lease.keys;
-    job.chunk_ids = op.lease.chunk_ids;
-    job.generations = op.lease.generations;
-    job.chunk_bytes = deps_.chunk_bytes;
-    job.submit_time = now;
-    job.deadline = now + deps_.deadlines.store;
-    job.request = op.context;
-    track.jobs.push_back(std::move(job));
-    ++op.outcome.cascades_admitted;
-    if (request != nullptr) request->summary.cascaded_chunks += chunks;
-  }
-  // The hold becomes the admitted tiers' pins before any lane can hear of the jobs.
-  self_->send(deps_.primary,
-              PinCascades{op.lease.chunk_ids, static_cast<std::uint32_t>(track.jobs.size()), op.lease.epoch});
-  if (!withdrawn.entries.empty()) self_->send(deps_.admission, std::move(withdrawn));
-  open_jobs_ += track.jobs.size();
-  const bool wait = op.options.wait_cascades && !track.jobs.empty();
-  if (wait) {
-    op.submitted = true;
-    op.open_jobs = static_cast<std::uint32_t>(track.jobs.size());
-    for (const auto& job : track.jobs) waited_jobs_.emplace(job.job_id, m.op);
-  }
-  if (!track.jobs.empty()) self_->send(deps_.tracker, std::move(track));
-  if (wait) return;
-  op.reply.deliver(op.outcome);
-  const auto handle = op.request;
-  if (request != nullptr) --request->open_ops;
-  complete_stores_.erase(it);
-  maybe_forget(handle);
-}
-
-void SchedulerStepState::jobs_ended(const JobsEnded& m) {
-  for (const auto& e : m.entries) {
-    if (e.released) --open_jobs_;
-    const auto waited = waited_jobs_.find(e.job);
-    if (waited == waited_jobs_.end()) continue;
-    const auto it = complete_stores_.find(waited->second);
-    if (it == complete_stores_.end()) continue;
-    auto& op = it->second;
-    if (e.outcome) {
-      op.outcome.chunks_stored += e.chunks_done;
-      op.outcome.chunks_failed += e.chunks_failed;
-    }
-    if (!e.released) continue;
-    waited_jobs_.erase(waited);
-    if (--op.open_jobs > 0) continue;
-    op.reply.deliver(op.outcome);
-    const auto handle = op.request;
-    if (auto* request = find_request(handle)) --request->open_ops;
-    complete_stores_.erase(it);
-    maybe_forget(handle);
-  }
+  cascades_.emplace(id, std::move(op));
 }
 
 // -- load -----------------------------------------------------------------------------------------------------
@@ -191,10 +129,12 @@ void SchedulerStepState::prepare_load(const PrepareLoadCall& m) {
   if (refuses_work(m.reply) || refuses_lease(m.reply)) return;
   auto* request = live_request(m.request, m.reply);
   if (request == nullptr) return;
+  auto keys = keys_of(*request, m.keys, m.reply);
+  if (!keys) return;
   const auto id = next_op_++;
   ++request->open_ops;
   prepare_loads_.emplace(id, PrepareLoadOp{m.request, m.reply});
-  self_->send(deps_.primary, PinLeading{id, m.request, m.keys});
+  self_->send(deps_.primary, PinLeading{id, m.request, std::move(keys)});
 }
 
 void SchedulerStepState::load_pinned(const LeadingPinned& m) {

@@ -24,8 +24,11 @@ void take(JobCount& count, std::uint64_t jobs, std::uint64_t chunks) {
 }  // namespace
 
 AdmissionLedger::AdmissionLedger(std::unique_ptr<AdmissionPolicy> policy,
-                                 std::vector<std::uint32_t> tier_pin_share_chunks)
-    : policy_(std::move(policy)), tiers_(tier_pin_share_chunks.size()) {
+                                 std::vector<std::uint32_t> tier_pin_share_chunks,
+                                 const AdmissionEnvironment& environment)
+    : policy_(std::move(policy)),
+      gates_(*policy_, environment),
+      tiers_(tier_pin_share_chunks.size()) {
   assert(policy_ != nullptr);
   for (std::size_t i = 0; i < tiers_.size(); ++i) tiers_[i].pin_share = tier_pin_share_chunks[i];
 }
@@ -56,6 +59,7 @@ AdmissionLedger::Answer AdmissionLedger::ask(const JobMetadata& job, MonotonicTi
 
 void AdmissionLedger::commit(const JobMetadata& job, MonotonicTime now) {
   policy_->on_admitted(job, now);
+  for (AdmissionPolicy* own : gates_.own()) own->on_admitted(job, now);
   const auto [it, is_new] = tickets_.try_emplace(
       job.ticket, Ticket{job.tier, job.is_promotion, false, 0, job.bytes / job.num_chunks});
   it->second.chunks += job.num_chunks;
@@ -171,9 +175,11 @@ void AdmissionLedger::complete(AdmissionTicket ticket, std::uint32_t num_chunks,
 
 void AdmissionLedger::reset() {
   // Gauges of the old state must not outlive it: only counters are carried over.
-  for (MetricSample& sample : policy_->stats({}))
+  for (MetricSample& sample : all_samples({}))
     if (sample.name.ends_with("_total")) merge_samples(counters_before_reset_, {std::move(sample)});
+  for (auto& [gate, moments] : reported_) moments = 0;
   policy_->reset();
+  for (AdmissionPolicy* own : gates_.own()) own->reset();
   tickets_.clear();
   for (Tier& tier : tiers_) {
     for (AdmissionTotals* totals : {&tier.totals.cascades, &tier.totals.promotions}) {
@@ -192,7 +198,7 @@ void AdmissionLedger::disable_tier(TierIndex tier, bool disabled) {
 }
 
 std::vector<MetricSample> AdmissionLedger::stats(MonotonicTime now) const {
-  std::vector<MetricSample> samples = policy_->stats(now);
+  std::vector<MetricSample> samples = all_samples(now);
   merge_samples(samples, counters_before_reset_);
   return samples;
 }

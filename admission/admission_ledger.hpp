@@ -3,7 +3,9 @@
 #include "kv_offload/admission/admission_policy.hpp"
 #include "kv_offload/admission/admission_totals.hpp"
 #include "kv_offload/admission/decision_log.hpp"
+#include "kv_offload/admission/slow_tier_gates.hpp"
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,9 +43,11 @@ struct PromotionDecision {
 /// nothing and uses no ticket.
 class AdmissionLedger {
  public:
-  /// `tier_pin_share_chunks`: per tier, the most chunks of cascades and promotions in flight.
+  /// `tier_pin_share_chunks`: per tier, the most chunks of cascades and promotions in flight. With
+  /// an `environment`, payoff and lookups are measured also where no gate is configured.
   AdmissionLedger(std::unique_ptr<AdmissionPolicy> policy,
-                  std::vector<std::uint32_t> tier_pin_share_chunks);
+                  std::vector<std::uint32_t> tier_pin_share_chunks,
+                  const AdmissionEnvironment& environment = {});
 
   /// May these chunks be copied to `tier` as one job? All or none. Without keys nothing is asked.
   CascadeDecision decide_cascade(TierIndex tier, std::span<const OffloadKey> keys,
@@ -60,6 +64,26 @@ class AdmissionLedger {
   /// `num_chunks` chunks of the ticket ended with their transfer. Call at Quiesced.
   void complete(AdmissionTicket ticket, std::uint32_t num_chunks, const CompletedTransfer& result,
                 MonotonicTime now);
+  /// The deadline gave `num_chunks` chunks of the ticket up. Call at Outcome; complete() still
+  /// comes.
+  void overdue(AdmissionTicket ticket, std::uint32_t num_chunks, MonotonicTime now);
+  /// `num_chunks` chunks of a store call are below the prefix that a skipped lookup left unproven:
+  /// counted as refused (save_floor), no policy is asked. `is_whole_job`: none of the call is left.
+  void refuse_below_floor(TierIndex tier, std::uint32_t num_chunks, bool is_whole_job,
+                          MonotonicTime now);
+
+  /// Is `tier` asked about a prompt of which the device holds `device_tokens` (0: unknown)? A skip
+  /// is counted as one unpaid verdict at once; every other answer expects one answer_lookup.
+  LookupDecision decide_lookup(TierIndex tier, std::uint64_t prompt_tokens,
+                               std::uint64_t device_tokens, MonotonicTime now);
+  /// A lookup that runs without having been asked about; like a decision that was not `skip`.
+  void count_lookup(TierIndex tier, std::uint64_t prompt_tokens, std::uint64_t device_tokens,
+                    MonotonicTime now);
+  void answer_lookup(TierIndex tier, const GatedAnswer& answer);
+  /// Cumulative verdicts of one scheduler_step on one tier, without skipped lookups.
+  void observe_verdicts(DomainId sender, TierIndex tier, const VerdictCounts& total,
+                        MonotonicTime now);
+
   /// Forgets what is in flight (counted as erased) and the policy's state. Totals, the sequence of
   /// tickets and disabled tiers stay.
   void reset();
@@ -83,8 +107,23 @@ class AdmissionLedger {
   [[nodiscard]] std::uint64_t stale_chunks() const { return stale_chunks_; }
   [[nodiscard]] const DecisionLog& decisions() const { return log_; }
   [[nodiscard]] const AdmissionPolicy& policy() const { return *policy_; }
+  [[nodiscard]] const LookupGates& lookup_gates() const { return gates_.lookups(); }
+  [[nodiscard]] const Payoff& payoff() const { return gates_.payoff(); }
+  [[nodiscard]] std::uint64_t verdict_resynchronisations() const {
+    return verdicts_.resynchronisations();
+  }
   /// The policy's series. Counters go on over a reset although the policy starts afresh.
   [[nodiscard]] std::vector<MetricSample> stats(MonotonicTime now) const;
+  /// What every gate is doing and why.
+  [[nodiscard]] std::vector<GateReport> gate_reports(MonotonicTime now) const;
+  /// Of those, the ones whose cadence asks for a log line since the last call.
+  std::vector<GateReport> due_reports(MonotonicTime now);
+
+  /// What must survive a restart; empty if nothing must. Keep it whole and hand it to restore_state
+  /// of the next ledger before its first decision. Versioned text, format in README.md.
+  [[nodiscard]] std::string saved_state(MonotonicTime now, std::int64_t unix_ms) const;
+  /// Empty text: there was no earlier life. An error leaves the ledger usable, as README.md says.
+  Expected<Ok> restore_state(std::string_view text, MonotonicTime now, std::int64_t unix_ms);
 
   /// Do the totals, the tickets and the policy's own counts agree? Else `why` says what does not.
   bool check_balance(std::string* why) const;
@@ -116,11 +155,16 @@ class AdmissionLedger {
   void commit(const JobMetadata& job, MonotonicTime now);
   void log_batch(TierIndex tier, MonotonicTime now);
   AdmissionTotals& totals_of(TierIndex tier, bool is_promotion);
+  void count_verdicts(TierIndex tier, const VerdictCounts& tally, MonotonicTime now);
+  [[nodiscard]] std::vector<MetricSample> all_samples(MonotonicTime now) const;
   /// Takes chunks off a ticket into `count`; job.num_chunks 0: it was stale.
   JobMetadata end_chunks(AdmissionTicket ticket, std::uint32_t num_chunks, bool completed);
 
   std::unique_ptr<AdmissionPolicy> policy_;
-  std::vector<Tier> tiers_;                              // by TierIndex
+  SlowTierGates gates_;  // of policy_, or its own where policy_ has none
+  VerdictFeed verdicts_;
+  std::map<std::pair<std::string, std::string>, std::uint64_t> reported_;  // by gate and tier
+  std::vector<Tier> tiers_;                                                // by TierIndex
   std::unordered_map<AdmissionTicket, Ticket> tickets_;  // never iterated where order shows
   AdmissionTicket next_ticket_ = 1;                      // 0 means none
   std::uint64_t pressure_epoch_ = 0;

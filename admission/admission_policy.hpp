@@ -1,17 +1,28 @@
 #pragma once
 
+#include "kv_offload/messages/admission.hpp"
+#include "kv_offload/messages/config_node.hpp"
+#include "kv_offload/messages/expected.hpp"
+#include "kv_offload/messages/gate_report.hpp"
+#include "kv_offload/messages/load_verdict.hpp"
+#include "kv_offload/messages/metric_definition.hpp"
+#include "kv_offload/messages/monotonic_time.hpp"
+#include "kv_offload/messages/tier_traits.hpp"
+
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "kv_offload/messages/admission.hpp"
-#include "kv_offload/messages/config_node.hpp"
-#include "kv_offload/messages/metric_definition.hpp"
-#include "kv_offload/messages/monotonic_time.hpp"
-#include "kv_offload/messages/tier_traits.hpp"
-
 namespace kv_offload {
+
+/// One key of a policy's configuration with the value in force.
+struct PolicySetting {
+  std::string key;
+  std::string value;
+  std::string unit;  ///< empty: a name, or a number without one
+};
 
 /// Gate before submission: decides whether a transfer may start. Arithmetic and own state, nothing
 /// else: no clock, no randomness, no threads; time comes as an argument. Owned by the admission
@@ -27,17 +38,28 @@ class AdmissionPolicy {
   [[nodiscard]] virtual std::string_view name() const = 0;
 
   /// RefusalReason::none admits.
-  [[nodiscard]] virtual RefusalReason should_admit(const JobMetadata& job, MonotonicTime now) const = 0;
+  [[nodiscard]] virtual RefusalReason should_admit(const JobMetadata& job,
+                                                   MonotonicTime now) const = 0;
   /// The job was admitted by every policy and is being submitted.
   virtual void on_admitted(const JobMetadata& job, MonotonicTime now) = 0;
   /// The job was refused by `refuser` (compare with `this`); only the refuser moves its credit.
-  virtual void on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, MonotonicTime now) = 0;
+  virtual void on_refused(const JobMetadata& job, const AdmissionPolicy* refuser,
+                          MonotonicTime now) = 0;
   /// `job.num_chunks` chunks of the ticket ended with their transfer (at Quiesced).
-  virtual void on_completed(const JobMetadata& job, const CompletedTransfer& result, MonotonicTime now) = 0;
+  virtual void on_completed(const JobMetadata& job, const CompletedTransfer& result,
+                            MonotonicTime now) = 0;
   /// `job.num_chunks` chunks of the ticket were admitted but could not be submitted.
   virtual void on_withdrawn(const JobMetadata& job, MonotonicTime now) = 0;
-  /// Equals a fresh object.
+  /// Equals a fresh object, but for what a cache cannot forget: bytes that wore out a device.
+  /// Counters start at 0 again.
   virtual void reset() = 0;
+
+  /// What loads from `tier` were worth, since the last call.
+  virtual void on_verdicts(TierIndex /*tier*/, const VerdictCounts& /*tally*/,
+                           MonotonicTime /*now*/) {}
+  /// The deadline gave `job.num_chunks` chunks of the ticket up. They stay in flight; their end
+  /// still comes, with whatever result.
+  virtual void on_overdue(const JobMetadata& /*job*/, MonotonicTime /*now*/) {}
 
   /// Present values of the declared series (cumulative counters, gauges as of `now`).
   [[nodiscard]] virtual std::vector<MetricSample> stats(MonotonicTime /*now*/) const { return {}; }
@@ -45,12 +67,38 @@ class AdmissionPolicy {
   /// Chunks admitted, not completed, not withdrawn; for the balance check. Policies without such a
   /// count answer -1.
   [[nodiscard]] virtual std::int64_t in_flight_chunks() const { return -1; }
+
+  /// Every key with the value in force, for check-config and the start log.
+  [[nodiscard]] virtual std::vector<PolicySetting> settings() const { return {}; }
+  /// What the policy is doing and why, one report per tier.
+  [[nodiscard]] virtual std::vector<GateReport> gate_reports(MonotonicTime /*now*/) const {
+    return {};
+  }
+  /// What must survive a restart, as text of the policy's own; empty if nothing must. `unix_ms` is
+  /// the time of day in milliseconds: the steady clock starts anew in every process.
+  [[nodiscard]] virtual std::string saved_state(MonotonicTime /*now*/,
+                                                std::int64_t /*unix_ms*/) const {
+    return {};
+  }
+  /// Takes over what saved_state() gave in an earlier life. Call before the first decision.
+  virtual Expected<Ok> restore_state(std::string_view /*text*/, MonotonicTime /*now*/,
+                                     std::int64_t /*unix_ms*/) {
+    return Ok{};
+  }
 };
 
 /// What a policy is built with besides its own parameters.
 struct AdmissionEnvironment {
   std::vector<TierTraits> tiers;         ///< in order of TierIndex
   std::vector<std::string> tier_labels;  ///< metric labels, co-indexed ("1:fs")
+  std::uint64_t tokens_per_chunk = 1;
+
+  /// Of a tier beyond the end too.
+  [[nodiscard]] std::string label_of(std::size_t tier) const {
+    if (tier < tier_labels.size()) return tier_labels[tier];
+    return tier_label(static_cast<TierIndex>(tier),
+                      tier < tiers.size() ? tiers[tier].type : std::string("unknown"));
+  }
 };
 
 }  // namespace kv_offload

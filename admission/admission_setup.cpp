@@ -3,71 +3,61 @@
 #include "kv_offload/admission/backpressure_config.hpp"
 #include "kv_offload/admission/cascade_backpressure.hpp"
 #include "kv_offload/admission/composite.hpp"
-#include "kv_offload/admission/promotion_concurrency.hpp"
 
-#include <cstdio>
 #include <utility>
 
 namespace kv_offload {
 namespace {
 
-void warn_about(const AdmissionPolicy& policy, const std::string& path, bool has_implicit,
-                std::vector<std::string>& warnings) {
+/// Every detector of the engine and where the document asks for it.
+struct Gate {
+  const CascadeBackpressure* policy = nullptr;
+  std::string path;
+};
+
+void collect_gates(const AdmissionPolicy& policy, const std::string& path, std::vector<Gate>& gates,
+                   std::vector<std::string>& warnings) {
   if (const auto* composite = dynamic_cast<const Composite*>(&policy)) {
     if (composite->members().empty())
       warnings.push_back(path + ".policies: an empty list admits everything");
     for (std::size_t i = 0; i < composite->members().size(); ++i)
-      warn_about(*composite->members()[i], path + ".policies[" + std::to_string(i) + "]",
-                 has_implicit, warnings);
+      collect_gates(*composite->members()[i], path + ".policies[" + std::to_string(i) + "]", gates,
+                    warnings);
   } else if (const auto* pressure = dynamic_cast<const CascadeBackpressure*>(&policy)) {
-    const LatencyDetector* tier = pressure->detector(0);
-    if (has_implicit)
-      warnings.push_back(path +
-                         ": cascade_backpressure watches tiers that have a backpressure of "
-                         "their own; the first that refuses decides");
-    if (tier != nullptr && tier->options().decay_half_life_s <= 0 &&
-        tier->options().response == PressureResponse::drop)
-      warnings.push_back(path +
-                         ".decay_half_life_s: without decay a tier that is refused "
-                         "everything stays under backpressure until a reset");
+    gates.push_back({pressure, path});
   }
 }
 
-std::string tier_line(const CascadeBackpressure& policy, TierIndex tier,
-                      const LatencyDetector& detector) {
-  const LatencyDetectorOptions& o = detector.options();
-  const std::string unit(unit_of(policy.signal()));
-  char text[256];
-  std::snprintf(text, sizeof text,
-                ": tier %u, signal %s, high water %g %s, low water %g %s, alpha %g, warm-up %u "
-                "completions, half-life %g s",
-                unsigned{tier}, to_string(policy.signal()).data(), o.high_water, unit.c_str(),
-                o.low_water, unit.c_str(), o.alpha, o.warmup_completions, o.decay_half_life_s);
-  std::string line = std::string(policy.name()) + text;
-  if (policy.signal() == LatencySignal::wall_clock) return line;
-  if (o.response == PressureResponse::drop)
-    std::snprintf(text, sizeof text, ", cooldown %g s, drops all", o.cooldown_s);
-  else
-    std::snprintf(text, sizeof text, ", cooldown %g s, throttled with ramp factor %g", o.cooldown_s,
-                  o.ramp_factor);
-  return line + text;
+std::string tier_path(std::size_t tier) { return "secondary_tiers[" + std::to_string(tier) + "]"; }
+
+/// Two gates on one tier: legal, and hardly ever meant.
+void warn_about_several_gates(const std::vector<Gate>& gates, std::size_t num_tiers,
+                              std::vector<std::string>& warnings) {
+  for (std::size_t tier = 0; tier < num_tiers; ++tier) {
+    std::string paths;
+    std::size_t number = 0;
+    for (const Gate& gate : gates) {
+      if (gate.policy->detector(static_cast<TierIndex>(tier)) == nullptr) continue;
+      paths += (paths.empty() ? "" : " and ") + gate.path;
+      ++number;
+    }
+    if (number > 1)
+      warnings.push_back(tier_path(tier) + ": " + std::to_string(number) +
+                         " backpressure gates on one tier, " + paths +
+                         ": a cascade has to pass all of them, and the first that refuses decides");
+  }
 }
 
-void describe_into(const AdmissionPolicy& policy, std::vector<std::string>& lines) {
-  if (const auto* composite = dynamic_cast<const Composite*>(&policy)) {
-    lines.push_back("composite: " + std::to_string(composite->members().size()) + " policies");
-    for (const auto& member : composite->members()) describe_into(*member, lines);
-  } else if (const auto* pressure = dynamic_cast<const CascadeBackpressure*>(&policy)) {
-    for (std::size_t i = 0; i < pressure->num_tiers(); ++i) {
-      const auto tier = static_cast<TierIndex>(i);
-      if (const auto* detector = pressure->detector(tier))
-        lines.push_back(tier_line(*pressure, tier, *detector));
+void warn_about_latching(const std::vector<Gate>& gates, std::vector<std::string>& warnings) {
+  for (const Gate& gate : gates) {
+    for (std::size_t i = 0; i < gate.policy->num_tiers(); ++i) {
+      const LatencyDetector* tier = gate.policy->detector(static_cast<TierIndex>(i));
+      if (tier == nullptr || tier->options().decay_half_life_s > 0) continue;
+      warnings.push_back(gate.path +
+                         ".decay_half_life_s: without decay a tier that is refused everything "
+                         "stays under backpressure until a reset");
+      break;
     }
-  } else if (const auto* cap = dynamic_cast<const PromotionConcurrency*>(&policy)) {
-    lines.push_back("promotion_concurrency: at most " +
-                    std::to_string(cap->max_inflight_promotions()) + " chunks in flight");
-  } else {
-    lines.emplace_back(policy.name());
   }
 }
 
@@ -84,14 +74,22 @@ Expected<AdmissionSetup> set_up_admission(const AdmissionConfig& config,
     TierBackpressureNodes nodes;
     nodes.common = config.backpressure;
     nodes.tier = i < config.tier_backpressure.size() ? config.tier_backpressure[i] : nullptr;
-    nodes.tier_path = "secondary_tiers[" + std::to_string(i) + "].backpressure";
+    nodes.tier_path = tier_path(i) + ".backpressure";
     auto policy = make_tier_backpressure(nodes, static_cast<TierIndex>(i), environment);
     if (!policy) return policy.error();
     if (*policy) implicit.push_back(std::move(*policy));
   }
 
   AdmissionSetup setup;
-  warn_about(**configured, "admission_policy", !implicit.empty(), setup.warnings);
+  std::vector<Gate> gates;
+  collect_gates(**configured, "admission_policy", gates, setup.warnings);
+  for (const auto& policy : implicit) {
+    const auto* pressure = dynamic_cast<const CascadeBackpressure*>(policy.get());
+    if (pressure != nullptr && pressure->num_tiers() > 0)
+      gates.push_back({pressure, tier_path(pressure->num_tiers() - 1) + ".backpressure"});
+  }
+  warn_about_several_gates(gates, environment.tiers.size(), setup.warnings);
+  warn_about_latching(gates, setup.warnings);
   if (implicit.empty()) {
     setup.policy = std::move(*configured);
     return setup;
@@ -103,12 +101,6 @@ Expected<AdmissionSetup> set_up_admission(const AdmissionConfig& config,
   if (!all) return all.error();
   setup.policy = std::move(*all);
   return setup;
-}
-
-std::vector<std::string> describe_admission(const AdmissionPolicy& policy) {
-  std::vector<std::string> lines;
-  describe_into(policy, lines);
-  return lines;
 }
 
 }  // namespace kv_offload

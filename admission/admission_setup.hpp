@@ -29,7 +29,4 @@ Expected<AdmissionSetup> set_up_admission(const AdmissionConfig& config,
                                           const AdmissionEnvironment& environment,
                                           const AdmissionRegistry& registry = admission_policies());
 
-/// Effective settings with their units, one line per policy, for the start log and check-config.
-std::vector<std::string> describe_admission(const AdmissionPolicy& policy);
-
 }  // namespace kv_offload

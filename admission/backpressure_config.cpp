@@ -66,6 +66,7 @@ void read_class_names(ConfigReader& reader, LatencyDetectorOptions& options) {
                 "\" is not allowed beside policy; expected one of the two");
   options.response =
       policy == "DropStorePolicy" ? PressureResponse::drop : PressureResponse::throttled;
+  options.ramp_factor = per_mib_defaults({}).ramp_factor;  // a class name brings no parameters
 }
 
 std::string marks_error(const std::string& low_path, const LatencyDetectorOptions& options) {

@@ -1,7 +1,9 @@
+#include "kv_offload/admission/adaptive.hpp"
 #include "kv_offload/admission/admission_registry.hpp"
 #include "kv_offload/admission/always_admit.hpp"
 #include "kv_offload/admission/backpressure_config.hpp"
 #include "kv_offload/admission/composite.hpp"
+#include "kv_offload/admission/gate_config.hpp"
 #include "kv_offload/admission/promotion_concurrency.hpp"
 
 #include <string>
@@ -70,6 +72,17 @@ void register_builtin_policies(AdmissionRegistry& registry) {
                                    return make_promotion_concurrency(reader);
                                  });
   (void)registry.register_policy("composite", make_composite);
+  (void)registry.register_policy("adaptive", make_adaptive);
+  using MakeGate = std::unique_ptr<AdmissionPolicy>(ConfigReader&, const AdmissionEnvironment&);
+  const auto add_gate = [&](const char* name, MakeGate* make) {
+    (void)registry.register_policy(name, [make](ConfigReader& reader, const AdmissionBuild& build) {
+      return make(reader, build.environment);
+    });
+  };
+  add_gate("payoff", make_payoff);
+  add_gate("lookup_gate", make_lookup_gate);
+  add_gate("write_budget", make_write_budget);
+  add_gate("circuit_breaker", make_circuit_breaker);
 }
 
 }  // namespace kv_offload

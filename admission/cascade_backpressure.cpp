@@ -38,6 +38,11 @@ const LatencyDetector* CascadeBackpressure::detector(TierIndex tier) const {
   return tier < detectors_.size() && detectors_[tier] ? &*detectors_[tier] : nullptr;
 }
 
+std::string CascadeBackpressure::label_of(TierIndex tier) const {
+  return tier < options_.tier_labels.size() ? options_.tier_labels[tier]
+                                            : tier_label(tier, "unknown");
+}
+
 LatencyDetector* CascadeBackpressure::watched(const JobMetadata& job) {
   if (job.is_promotion || job.tier >= detectors_.size() || !detectors_[job.tier]) return nullptr;
   return &*detectors_[job.tier];
@@ -91,9 +96,7 @@ std::vector<MetricSample> CascadeBackpressure::stats(MonotonicTime now) const {
   for (std::size_t i = 0; i < detectors_.size(); ++i) {
     if (!detectors_[i]) continue;
     const LatencyDetector& tier = *detectors_[i];
-    const std::string label = i < options_.tier_labels.size()
-                                  ? options_.tier_labels[i]
-                                  : tier_label(static_cast<TierIndex>(i), "unknown");
+    const std::string label = label_of(static_cast<TierIndex>(i));
     const auto add = [&](const char* name, double value) {
       samples.push_back({name, {{"tier", label}}, value});
     };
@@ -108,13 +111,16 @@ std::vector<MetricSample> CascadeBackpressure::stats(MonotonicTime now) const {
 }
 
 std::vector<MetricDefinition> CascadeBackpressure::metric_definitions() const {
-  const std::string average = "Moving average of the tier's store latency in " +
+  // Like the engine's own: unit, moment, labels.
+  const std::string average = "At present: moving average of the tier's store latency in " +
                               std::string(unit_of(options_.signal)) +
-                              ", as of the scrape (it decays while the tier is pressured)";
+                              ", fed by successful stores, decaying while the tier is pressured, "
+                              "labeled by tier.";
   std::vector<MetricDefinition> definitions;
   definitions.push_back({kActive,
                          MetricKind::gauge,
-                         "1 while cascades to the tier are under backpressure, as of the scrape",
+                         "At present: 1 while cascades to the tier are under backpressure, else 0, "
+                         "labeled by tier.",
                          {"tier"},
                          {}});
   // Two policies may watch one tier in different units: each average has its own name.
@@ -124,13 +130,14 @@ std::vector<MetricDefinition> CascadeBackpressure::metric_definitions() const {
   definitions.push_back({kDetectorAverage, MetricKind::gauge, average, {"tier"}, {}});
   definitions.push_back({kStoresDropped,
                          MetricKind::counter,
-                         "Cascade jobs that the tier's backpressure refused, at the decision",
+                         "Cascade jobs that the tier's backpressure refused, counted when it "
+                         "decides, labeled by tier.",
                          {"tier"},
                          {}});
   definitions.push_back({kBlocksDropped,
                          MetricKind::counter,
-                         "Chunks of cascade jobs that the tier's backpressure refused, at the "
-                         "decision",
+                         "Chunks of cascade jobs that the tier's backpressure refused, counted when "
+                         "it decides, labeled by tier.",
                          {"tier"},
                          {}});
   return definitions;

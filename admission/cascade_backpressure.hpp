@@ -57,6 +57,8 @@ class CascadeBackpressure final : public AdmissionPolicy {
   [[nodiscard]] LatencySignal signal() const { return options_.signal; }
   [[nodiscard]] bool is_implicit() const { return options_.implicit; }
   [[nodiscard]] std::size_t num_tiers() const { return detectors_.size(); }
+  /// Metric label of a tier ("1:fs").
+  [[nodiscard]] std::string label_of(TierIndex tier) const;
   /// nullptr: the tier is not watched.
   [[nodiscard]] const LatencyDetector* detector(TierIndex tier) const;
   /// Cascades whose time of admission is remembered; 0 at every idle point.

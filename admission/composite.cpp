@@ -7,20 +7,22 @@
 
 namespace kv_offload {
 
-Expected<std::unique_ptr<Composite>> Composite::make(Members members) {
+Expected<std::unique_ptr<Composite>> Composite::make(Members members, std::string name) {
   if (members.size() > kMaxMembers)
     return {OffloadErrc::invalid_config, "composite: " + std::to_string(members.size()) +
                                              " policies are not allowed; expected at most " +
                                              std::to_string(kMaxMembers)};
-  std::set<std::string_view> implicit;
+  std::set<std::string_view> single;
   for (const auto& member : members) {
     if (!member) return {OffloadErrc::invalid_config, "composite: a member is missing"};
-    // Two would count every refusal twice under one label.
-    if (member->name().starts_with("backpressure[") && !implicit.insert(member->name()).second)
+    // Two would count everything twice under one label; of two lookup gates one is never asked.
+    const bool is_single = member->name().starts_with("backpressure[") ||
+                           member->name() == "payoff" || member->name() == "lookup_gate";
+    if (is_single && !single.insert(member->name()).second)
       return {OffloadErrc::invalid_config,
               "composite: " + std::string(member->name()) + " is there twice; expected once"};
   }
-  return std::unique_ptr<Composite>(new Composite(std::move(members)));
+  return std::unique_ptr<Composite>(new Composite(std::move(members), std::move(name)));
 }
 
 const AdmissionPolicy* Composite::refusing_member(const JobMetadata& job, MonotonicTime now) const {
@@ -58,6 +60,21 @@ void Composite::on_withdrawn(const JobMetadata& job, MonotonicTime now) {
 
 void Composite::reset() {
   for (const auto& member : members_) member->reset();
+}
+
+void Composite::on_verdicts(TierIndex tier, const VerdictCounts& tally, MonotonicTime now) {
+  for (const auto& member : members_) member->on_verdicts(tier, tally, now);
+}
+
+void Composite::on_overdue(const JobMetadata& job, MonotonicTime now) {
+  for (const auto& member : members_) member->on_overdue(job, now);
+}
+
+std::vector<GateReport> Composite::gate_reports(MonotonicTime now) const {
+  std::vector<GateReport> all;
+  for (const auto& member : members_)
+    for (auto& report : member->gate_reports(now)) all.push_back(std::move(report));
+  return all;
 }
 
 std::vector<MetricSample> Composite::stats(MonotonicTime now) const {

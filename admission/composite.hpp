@@ -4,6 +4,8 @@
 #include "kv_offload/messages/expected.hpp"
 
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace kv_offload {
@@ -18,10 +20,11 @@ class Composite final : public AdmissionPolicy {
   static constexpr int kMaxDepth = 4;
   static constexpr std::size_t kMaxMembers = 64;
 
-  /// Refuses a null member, more than kMaxMembers and two implicit members of one name.
-  static Expected<std::unique_ptr<Composite>> make(Members members);
+  /// Refuses a null member, more than kMaxMembers, and two members where one name allows but one:
+  /// implicit ones, payoff and lookup gates. `name` is what a preset calls itself.
+  static Expected<std::unique_ptr<Composite>> make(Members members, std::string name = "composite");
 
-  [[nodiscard]] std::string_view name() const override { return "composite"; }
+  [[nodiscard]] std::string_view name() const override { return name_; }
   [[nodiscard]] RefusalReason should_admit(const JobMetadata& job,
                                            MonotonicTime now) const override;
   void on_admitted(const JobMetadata& job, MonotonicTime now) override;
@@ -32,9 +35,21 @@ class Composite final : public AdmissionPolicy {
                     MonotonicTime now) override;
   void on_withdrawn(const JobMetadata& job, MonotonicTime now) override;
   void reset() override;
+  void on_verdicts(TierIndex tier, const VerdictCounts& tally, MonotonicTime now) override;
+  void on_overdue(const JobMetadata& job, MonotonicTime now) override;
 
   [[nodiscard]] std::vector<MetricSample> stats(MonotonicTime now) const override;
   [[nodiscard]] std::vector<MetricDefinition> metric_definitions() const override;
+
+  [[nodiscard]] std::vector<GateReport> gate_reports(MonotonicTime now) const override;
+
+  /// One section per member that has something to keep, found again by the member's name and its
+  /// place among members of that name: other members may come and go in between.
+  [[nodiscard]] std::string saved_state(MonotonicTime now, std::int64_t unix_ms) const override;
+  /// Sections of members that are no longer there are ignored; every other is offered to its member
+  /// and the first error reported.
+  Expected<Ok> restore_state(std::string_view text, MonotonicTime now,
+                             std::int64_t unix_ms) override;
 
   [[nodiscard]] const Members& members() const { return members_; }
   /// The member that refuses `job` now; nullptr if none does.
@@ -42,9 +57,11 @@ class Composite final : public AdmissionPolicy {
                                                        MonotonicTime now) const;
 
  private:
-  explicit Composite(Members members) : members_(std::move(members)) {}
+  Composite(Members members, std::string name)
+      : members_(std::move(members)), name_(std::move(name)) {}
 
   Members members_;
+  std::string name_;
 };
 
 /// The policy inside `policy`, or itself, that refuses `job` now: never a composite. Ask before

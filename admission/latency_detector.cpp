@@ -29,6 +29,7 @@ LatencyDetectorOptions per_mib_defaults(const TierTraits& tier) {
   LatencyDetectorOptions options;
   options.high_water = network ? 0.050 : 0.010;  // about 20 and 100 MiB/s
   options.low_water = network ? 0.010 : 0.002;   // about 100 and 500 MiB/s
+  options.preset = network ? "network" : "local";
   options.alpha = 0.15;
   options.warmup_completions = 10;
   options.decay_half_life_s = 2.0;

@@ -31,6 +31,7 @@ struct LatencyDetectorOptions {
   double ramp_factor = 0;        ///< throttled: overshoot at which everything is refused
   WarmupSeed seed = WarmupSeed::zero;
   PressureResponse response = PressureResponse::drop;
+  const char* preset = "";  ///< which default marks these are, for people: "local" or "network"
 };
 
 /// Time from admission to the end of the I/O, lane queue included, in seconds.

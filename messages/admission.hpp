@@ -16,14 +16,15 @@ enum class RefusalReason : std::uint8_t {
   backpressure,           ///< the tier's store latency is above its water mark
   promotion_concurrency,  ///< promotions in flight reached the cap
   pin_share,              ///< the tier's share of pinned primary chunks is used up
-  tier_disabled,          ///< its actor or lane died, or its breaker is open
+  tier_disabled,          ///< its actor or lane died
   payoff,                 ///< saving does not pay (slow-tier admission)
   save_floor,             ///< below the prefix that a skipped lookup left unproven
-  lookup_gate,
-  write_budget,
+  lookup_gate,            ///< the tier was not asked: no answer could have been worth a load
+  write_budget,           ///< the bytes that may be written to the tier are used up
   custom,                 ///< a policy from outside the library
+  circuit_breaker,        ///< too many of the tier's transfers fail
 };
-inline constexpr std::size_t kNumRefusalReasons = 10;
+inline constexpr std::size_t kNumRefusalReasons = 11;
 
 constexpr std::string_view to_string(RefusalReason r) {
   switch (r) {
@@ -37,6 +38,7 @@ constexpr std::string_view to_string(RefusalReason r) {
     case RefusalReason::lookup_gate: return "lookup_gate";
     case RefusalReason::write_budget: return "write_budget";
     case RefusalReason::custom: return "custom";
+    case RefusalReason::circuit_breaker: return "circuit_breaker";
   }
   return "unknown";
 }
@@ -59,6 +61,8 @@ struct CompletedTransfer {
   std::uint64_t transfer_bytes = 0;  ///< really moved
   MonotonicTime submitted_at;
   MonotonicTime finished_at;         ///< lane's completion time; queueing in the lane is included
+  /// Of the first chunk that failed; `none` beside success == false is a failure of unknown kind.
+  TransferFailure failure = TransferFailure::none;
 };
 
 }  // namespace kv_offload

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -32,6 +33,7 @@ class ConfigNode {
   [[nodiscard]] const Object* object() const { return std::get_if<Object>(&value_); }
   [[nodiscard]] Object* object() { return std::get_if<Object>(&value_); }
   [[nodiscard]] const List* list() const { return std::get_if<List>(&value_); }
+  [[nodiscard]] List* list() { return std::get_if<List>(&value_); }
   [[nodiscard]] const ConfigNode* find(const std::string& key) const {
     const auto* o = object();
     if (o == nullptr) return nullptr;
@@ -64,6 +66,15 @@ class ConfigNode {
  private:
   Value value_;
 };
+
+/// A key as messages show it: what nobody knows may be a whole document given by mistake.
+inline std::string shortened(const std::string& key) {
+  constexpr std::size_t kShownMax = 60;
+  if (key.size() <= kShownMax) return key;
+  std::size_t end = kShownMax;
+  while (end > 0 && (static_cast<unsigned char>(key[end]) & 0xC0U) == 0x80U) --end;  // no half characters
+  return key.substr(0, end) + "...";
+}
 
 /// Reads one object of a configuration. Collects the first error as one line that names path, value
 /// and allowed range; `finish()` also refuses keys that nobody asked for.
@@ -149,7 +160,7 @@ class ConfigReader {
         if (known_.contains(key)) continue;
         std::string names;
         for (const auto& k : known_) names += (names.empty() ? "" : ", ") + k;
-        error_ = path_of(key) + ": unknown key; known here: " + names;
+        error_ = path_of(shortened(key)) + ": unknown key; known here: " + names;
         break;
       }
     }

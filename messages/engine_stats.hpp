@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kv_offload/messages/admission.hpp"
+#include "kv_offload/messages/gate_report.hpp"
 #include "kv_offload/messages/metric_definition.hpp"
 #include "kv_offload/messages/transfer_job.hpp"
 
@@ -39,10 +40,14 @@ enum class DropReason : std::uint8_t {
   jobs_full,  ///< the table of open jobs is full
   reset,
   shutdown,
+  evicted,    ///< it had left the primary tier before its cascade could start
+  deadline,   ///< parked behind a write that did not end in time
+  sibling,    ///< a chunk of the same atomic group set was refused
 };
-inline constexpr std::size_t kNumDropReasons = 6;
+inline constexpr std::size_t kNumDropReasons = 9;
 constexpr std::string_view to_string(DropReason r) {
-  constexpr std::string_view kNames[] = {"no_space", "hold_lost", "joined", "jobs_full", "reset", "shutdown"};
+  constexpr std::string_view kNames[] = {"no_space", "hold_lost", "joined",  "jobs_full",
+                                         "reset",    "shutdown",  "evicted", "deadline", "sibling"};
   return kNames[static_cast<std::size_t>(r)];
 }
 
@@ -128,6 +133,14 @@ struct SchedulerTotals {
   std::uint64_t promotion_allocation_failures = 0;  ///< tier hits that got no slot
   std::uint64_t device_stored_chunks = 0;
   std::uint64_t device_loaded_chunks = 0;
+  std::uint64_t stores_capped_chunks = 0;  ///< offered to prepare_store beyond max_offload_tokens or the prompt
+  std::uint64_t loads_capped_chunks = 0;   ///< looked up beyond max_load_tokens
+  std::array<std::uint64_t, kNumTransferParamFaults> transfer_param_faults{};
+  std::uint64_t promotions_pending = 0;    ///< gauge: chunks granted in the polling view, not yet submitted
+  std::uint64_t cascades_parked = 0;       ///< gauge: chunks waiting for a write to end before they cascade
+  std::uint64_t external_requests = 0;     ///< that tiers asked on behalf of others
+  std::uint64_t external_expired = 0;      ///< calls through a handle that had been revoked
+  std::uint64_t forgotten_chunks = 0;      ///< removed from the primary tier by forget
 };
 
 /// Per secondary tier, as the job tracker counts it.
@@ -170,6 +183,8 @@ struct PrimaryTotals {
   std::uint64_t promoted = 0;                ///< chunks that landed from a tier
   std::uint64_t promoted_evicted_unread = 0; ///< thrash: landed, evicted before anyone read them
   std::uint64_t pins_expired_unread = 0;     ///< holds of unread promotions that expired by clock
+  std::uint64_t stores_skipped = 0;          ///< keys looked up less often than store_threshold
+  std::uint64_t reuse_tracked = 0;           ///< gauge: keys whose lookups are counted
   std::uint64_t reused_in_use = 0;           ///< slots found in use when they were to be handed out; stays 0
   std::string identity_violation;            ///< empty while the recount agrees with the counters
   Histogram allocation_size;
@@ -181,6 +196,17 @@ struct AdmissionTierTotals {
   std::array<std::uint64_t, kNumRefusalReasons> refused{};
 };
 
+/// One answer of admission, kept to explain it later.
+struct AdmissionDecision {
+  MonotonicTime at;
+  TierIndex tier = 0;
+  bool is_promotion = false;
+  std::uint32_t chunks = 0;
+  bool admitted = false;
+  RefusalReason reason = RefusalReason::none;
+  std::string refuser;  ///< the policy's name; empty if admitted
+};
+
 struct AdmissionActorTotals {
   ActorTotals actor;
   std::vector<AdmissionTierTotals> tiers;
@@ -189,12 +215,17 @@ struct AdmissionActorTotals {
   std::uint64_t tickets_open = 0;   ///< gauge
   std::string balance_violation;    ///< empty while admitted = completed + withdrawn + erased + in flight
   std::vector<MetricSample> policy_samples;
+  std::vector<GateReport> gates;             ///< what each gate does and why, per tier
+  std::vector<AdmissionDecision> decisions;  ///< the last ones, oldest first
 };
 
 struct TierActorTotals {
   ActorTotals actor;
   std::uint64_t queued_jobs = 0, running_jobs = 0, probes_open = 0;  ///< gauges
   std::uint64_t unverified_chunks = 0, corrupt_chunks = 0, foreign_refused = 0, probes = 0;
+  std::uint64_t verdicts = 0;       ///< gauge: keys whose verdict is kept for the polling view
+  std::uint64_t verdicts_full = 0;  ///< keys that found that table full
+  std::uint64_t forgotten_chunks = 0;  ///< removed by forget
   bool alive = true;  ///< gauge
   std::vector<MetricSample> samples;
 };
@@ -203,6 +234,7 @@ struct TierActorTotals {
 struct EngineStats {
   std::vector<std::string> tier_labels;  ///< [0] "0:primary", [1+t] tier t
   std::uint64_t chunk_bytes = 0;         ///< row length
+  std::uint32_t tokens_per_chunk = 0;    ///< 0: unknown
   SchedulerTotals scheduler;
   TrackerTotals tracker;
   PrimaryTotals primary;

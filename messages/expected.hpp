@@ -22,6 +22,7 @@ enum class OffloadErrc {
   deadline,              ///< the wait ended by its configured deadline
   resetting,             ///< a reset is running; completions are still accepted
   shutting_down,         ///< new work is refused; completions are still accepted
+  expired,               ///< the address it was made through has been revoked
   engine_failed,         ///< an actor died: the engine is in a named failed state
   io_error,              ///< the operating system refused, with errno in the text
   unsupported,           ///< this machine or build cannot do it; the text says what would help
@@ -40,6 +41,7 @@ constexpr std::string_view to_string(OffloadErrc code) {
     case OffloadErrc::deadline: return "deadline";
     case OffloadErrc::resetting: return "resetting";
     case OffloadErrc::shutting_down: return "shutting_down";
+    case OffloadErrc::expired: return "expired";
     case OffloadErrc::engine_failed: return "engine_failed";
     case OffloadErrc::io_error: return "io_error";
     case OffloadErrc::unsupported: return "unsupported";

@@ -38,6 +38,9 @@ struct DomainScopedId {
 
 /// Handle of a live request; carries the domain that owns it, whichever thread calls later.
 using RequestHandle = DomainScopedId<struct RequestTag>;
+/// Stands where no request does; never given out.
+inline constexpr RequestHandle kNoRequest{std::numeric_limits<DomainId>::max(),
+                                          std::numeric_limits<std::uint64_t>::max()};
 /// One transfer between the primary tier and a secondary tier. Dense per domain.
 using JobId = DomainScopedId<struct JobTag>;
 /// A caller's pin between prepare_* and complete_*.

@@ -36,6 +36,9 @@ enum class LookupScan : std::uint8_t {
 enum class LookupWait : std::uint8_t {
   landed,    ///< when every promotion it started or joined has landed or failed
   resolved,  ///< when every tier has spoken; keys still being loaded are hit_pending
+  /// At once, from memory; for callers that ask again every step. A tier that has to look says retry.
+  /// Promotions are submitted at step_end, one job per request and tier; keys behind a retry are asked, too.
+  polled,
 };
 
 struct LookupOptions {
@@ -45,6 +48,8 @@ struct LookupOptions {
   bool hold = true;
   /// Tokens of this prompt that the device already has, from its front. Unknown counts as 0.
   std::uint64_t device_tokens = 0;
+  /// Where the first key's chunk begins in the prompt, in tokens; the others follow without a gap.
+  std::uint64_t first_token = 0;
 };
 
 struct LookupAnswer {
@@ -54,6 +59,7 @@ struct LookupAnswer {
   std::uint32_t unheld = 0;           ///< hits reported without a hold: the hold share was used up
   std::uint32_t truncated = 0;        ///< tier hits beyond what the primary tier could grant
   std::uint32_t refused = 0;          ///< tier hits that admission refused
+  std::uint32_t capped = 0;           ///< keys not asked: beyond the request's max_load_tokens
   std::uint32_t gave_up = 0;          ///< keys whose wait ended by deadline or a full table
   std::vector<std::uint32_t> tier_hits;  ///< leading hits by where they were found: [0] primary, [1+t] tier t
 };

@@ -24,6 +24,7 @@ class OffloadKey {
  public:
   static constexpr std::size_t kGroupBytes = 4;
   static constexpr std::size_t kMaxHashBytes = 64;
+  static constexpr std::size_t kSaltBytes = 8;
   static constexpr std::size_t kMaxBytes = kMaxHashBytes + kGroupBytes;
 
   OffloadKey() = default;
@@ -46,6 +47,26 @@ class OffloadKey {
     std::memcpy(key.bytes_.data(), raw.data(), raw.size());
     key.size_ = static_cast<std::uint8_t>(raw.size());
     return key;
+  }
+
+  /// The key of the same content in one tenant's own space: the salt follows the hash. nullopt if the
+  /// hash leaves no room for it.
+  [[nodiscard]] std::optional<OffloadKey> salted(std::uint64_t salt) const {
+    const auto hash_bytes = content_hash().size();
+    if (hash_bytes == 0 || hash_bytes + kSaltBytes > kMaxHashBytes) return std::nullopt;
+    OffloadKey key = *this;
+    std::memmove(key.bytes_.data() + hash_bytes + kSaltBytes, bytes_.data() + hash_bytes, kGroupBytes);
+    for (std::size_t i = 0; i < kSaltBytes; ++i)
+      key.bytes_[hash_bytes + i] = static_cast<std::byte>((salt >> (56 - 8 * i)) & 0xffU);
+    key.size_ = static_cast<std::uint8_t>(size_ + kSaltBytes);
+    return key;
+  }
+  [[nodiscard]] bool has_salt(std::uint64_t salt) const {
+    const auto hash = content_hash();
+    if (hash.size() <= kSaltBytes) return false;
+    std::uint64_t found = 0;
+    for (const auto b : hash.last(kSaltBytes)) found = (found << 8) | std::to_integer<std::uint64_t>(b);
+    return found == salt;
   }
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return {bytes_.data(), size_}; }
@@ -102,6 +123,13 @@ class OffloadKey {
   std::array<std::byte, kMaxBytes> bytes_{};
   std::uint8_t size_ = 0;
 };
+
+/// What keeps the keys of a tenant apart from everybody else's: FNV-1a over its name; never 0.
+constexpr std::uint64_t tenant_salt(std::string_view tenant) {
+  std::uint64_t h = 0xcbf29ce484222325ULL;
+  for (const char c : tenant) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return h == 0 ? 1 : h;
+}
 
 using KeyList = std::vector<OffloadKey>;
 /// Keys of one call, shared read-only by every message that refers to them by index.

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kv_offload/messages/ids.hpp"
@@ -11,17 +13,48 @@
 
 namespace kv_offload {
 
+/// What was wrong with a request's kv_transfer_params; such a field is treated as absent.
+enum class TransferParamFault : std::uint8_t { not_an_object, kv_load_tiers, max_offload_tokens, max_load_tokens };
+inline constexpr std::size_t kNumTransferParamFaults = 4;
+constexpr std::string_view to_string(TransferParamFault f) {
+  constexpr std::string_view kNames[] = {"not_an_object", "kv_load_tiers", "max_offload_tokens", "max_load_tokens"};
+  return kNames[static_cast<std::size_t>(f)];
+}
+
 /// What the serving engine announces before any other call of a request.
 struct NewRequest {
   std::string req_id;               ///< unique among live requests
   std::uint64_t prompt_tokens = 0;  ///< length of the prompt; feeds the admission gates
-  TierFilter load_tiers = {};            ///< secondary tiers this request may load from
+  TierFilter load_tiers = {};       ///< secondary tiers this request may load from
+  /// Chunks of different tenants never meet: each tenant's keys are salted with its name.
+  std::string tenant = {};
+  std::optional<std::uint64_t> max_offload_tokens = {};  ///< prompt tokens stored at most
+  std::optional<std::uint64_t> max_load_tokens = {};     ///< prompt tokens loaded at most
+  /// The serving engine's JSON object, as it came. Its kv_load_tiers, max_offload_tokens and
+  /// max_load_tokens win over the fields above; tiers find their own routing in it.
+  std::string kv_transfer_params = {};
+  std::vector<TransferParamFault> param_faults = {};  ///< filled by the facade
+};
+
+/// Which chunks of a request its caller is to offer to prepare_store.
+enum class OffloadPolicy : std::uint8_t {
+  chunk_level,    ///< those newly computed
+  request_level,  ///< every chunk, prefix hits too: a tier wants the request whole
+};
+
+/// Answer of new_request; stands for its handle wherever one is needed.
+struct OpenedRequest {
+  RequestHandle handle;
+  OffloadPolicy policy = OffloadPolicy::chunk_level;
+  operator RequestHandle() const { return handle; }  // NOLINT: the handle is what every call takes
 };
 
 /// Shared, immutable view of a request for policies and tiers. Same object on every call.
 struct RequestContext {
   RequestHandle handle;
   NewRequest request;
+  /// The tier on whose behalf the request was made: it is neither asked nor told. Unset: the caller's own.
+  std::optional<TierIndex> excluded_tier = {};
 };
 using SharedRequest = std::shared_ptr<const RequestContext>;
 
@@ -43,6 +76,13 @@ struct StorePlan {
   std::vector<std::uint32_t> key_idx;        ///< which keys of the call to store, in call order
   std::vector<ChunkId> chunk_ids;            ///< co-indexed with key_idx
   std::uint32_t evicted = 0;                 ///< chunks that made room
+  std::uint32_t capped = 0;                  ///< keys left out: max_offload_tokens or offload_prompt_only
+};
+
+struct StoreOptions {
+  /// Where the first key's chunk begins in the request, in tokens; the others follow without a gap.
+  /// Unknown: max_offload_tokens limits how much the request stores, wherever it lies.
+  std::optional<std::uint64_t> first_token = {};
 };
 
 /// What complete_store did. Cascade counts are final only if the call waited for them.
@@ -63,6 +103,19 @@ struct CompleteStoreOptions {
 struct LoadPlan {
   LeaseId lease;
   std::vector<ChunkId> chunk_ids;  ///< co-indexed with the first chunk_ids.size() keys of the call
+};
+
+/// What became of a tier's wish to store for somebody else: the job that its `submit` gets next, if any.
+struct StoreJobPlan {
+  std::optional<JobId> job;             ///< none: refused by admission, or nothing was present
+  std::vector<std::uint32_t> key_idx;   ///< keys of the call that the job stores, in call order
+};
+
+/// What forget removed. Chunks in use go when their last use ends; they are found by nobody meanwhile.
+struct ForgetSummary {
+  std::uint64_t primary_chunks = 0;
+  std::uint64_t tier_chunks = 0;            ///< all secondary tiers together
+  std::vector<std::string> not_forgotten;   ///< labels of tiers that could not, each with its reason
 };
 
 /// End of a scheduler step in a step-driven embedder.

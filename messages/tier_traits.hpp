@@ -21,6 +21,8 @@ struct TierTraits {
   std::string type;  ///< "fs", "obj", …
   std::optional<Medium> medium;
   std::optional<Locality> locality;
+  bool asks_requests = false;  ///< is told of every request, and may want its chunks whole
+  bool wants_touch = false;    ///< is told of recency
 };
 
 /// Metric label of a tier: "0:primary" or "<index+1>:<type>".

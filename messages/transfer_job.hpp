@@ -16,13 +16,19 @@ namespace kv_offload {
 /// comes back at completion or withdrawal.
 using AdmissionTicket = std::uint64_t;
 
+/// Chunks of a job that were admitted under one ticket.
+struct TicketShare {
+  AdmissionTicket ticket = 0;
+  std::uint32_t chunks = 0;
+};
+
 /// One transfer between the primary tier and one secondary tier.
 struct TransferJob {
   JobId job_id;
   bool is_promotion = false;       ///< true: secondary → primary (load); false: cascade (store)
   TierIndex tier = 0;
   Epoch epoch = 0;
-  AdmissionTicket ticket = 0;
+  std::vector<TicketShare> tickets;         ///< together as many chunks as there are keys
   KeyList keys;
   std::vector<ChunkId> chunk_ids;           ///< slots, co-indexed with keys; pinned or reserved for the job
   std::vector<std::uint32_t> generations;   ///< slot generations at the time of the pin, co-indexed

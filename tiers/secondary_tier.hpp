@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,14 +13,18 @@
 #include "kv_offload/messages/metric_definition.hpp"
 #include "kv_offload/messages/monotonic_time.hpp"
 #include "kv_offload/messages/offloading_event.hpp"
+#include "kv_offload/messages/request.hpp"
 #include "kv_offload/messages/tier_traits.hpp"
 #include "kv_offload/messages/transfer_job.hpp"
+#include "kv_offload/tiers/parent_manager.hpp"
 #include "kv_offload/tiers/primary_view.hpp"
 
 namespace kv_offload {
 
 /// One existence question: a window of keys. `probe_id` comes back with the answer.
 using ProbeId = std::uint64_t;
+/// One forget; comes back with its answer.
+using ForgetId = std::uint64_t;
 
 /// Where a tier's I/O threads put results. Implemented by the engine; every function may be called
 /// from any lane thread, never blocks and never throws. After `close()` of the engine's sink the calls
@@ -33,6 +38,8 @@ class TierSink {
   virtual void job_outcome(JobResult result) = 0;
   /// Second end: no I/O can touch the job's slots any more; exactly once, never before job_outcome.
   virtual void job_quiesced(JobId job) = 0;
+  /// Answer of one forget: how many chunks went; `error` empty if all that were asked for are gone.
+  virtual void forgot(ForgetId /*forget*/, std::uint64_t /*chunks*/, std::string /*error*/) {}
   /// A lane thread ended without being asked to. Jobs it held will never report.
   virtual void lane_died(std::string why) = 0;
 };
@@ -54,9 +61,11 @@ struct TierEnvironment {
   std::string label;                  ///< "1:fs"; names its threads and log lines
   PrimaryView primary;
   TierSink* sink = nullptr;           ///< outlives the tier
+  ParentManager* parent = nullptr;    ///< outlives the tier; for tiers that serve others
   std::function<MonotonicTime()> now; ///< the injected clock
   std::uint32_t probes_max = 0;       ///< keys waiting for a verdict, bound of the probe queue
   std::uint32_t jobs_max = 0;         ///< jobs accepted and not quiesced
+  bool kv_events = true;              ///< the engine publishes events; without it tiers make none
   std::function<void(std::string)> log; ///< one line for operators; callable from any thread
 };
 
@@ -77,14 +86,24 @@ class SecondaryTier {
   /// Asks which of `keys` the tier holds; the answer comes through the sink, in any order of probes.
   /// False: the probe queue is full, nothing was taken.
   virtual bool probe(ProbeId probe, KeyList keys) = 0;
+  /// What the tier knows of a key without any I/O: hit, miss, or nullopt if it has to look (probe).
+  [[nodiscard]] virtual std::optional<LookupResult> lookup(const OffloadKey& /*key*/) { return std::nullopt; }
   /// Takes a batch of jobs (loads and stores). Each ends in job_outcome and job_quiesced.
   virtual void submit(std::vector<TransferJob> jobs) = 0;
   /// Drops the job if it is still queued (it then ends as `cancelled`); a running one goes on.
   virtual void cancel(JobId job) = 0;
   /// Cancels every queued job; running ones end by themselves. New jobs are accepted afterwards.
   virtual void cancel_queued() = 0;
-  /// Recency hint; most tiers ignore it.
+  /// Recency hint, if traits().wants_touch.
   virtual void touch(const KeyList& /*keys*/) {}
+  /// If traits().asks_requests: a request begins; may ask for all of its chunks.
+  virtual OffloadPolicy on_new_request(const RequestContext& /*request*/) { return OffloadPolicy::chunk_level; }
+  /// If traits().asks_requests: all stores of the request were submitted; transfers may still run.
+  virtual void on_request_finished(const RequestContext& /*request*/) {}
+  /// Removes keys of which no job is active; the answer comes through the sink. False: not supported.
+  virtual bool forget(ForgetId /*forget*/, KeyList /*keys*/) { return false; }
+  /// The same for every key with this salt (OffloadKey::salted).
+  virtual bool forget_tenant(ForgetId /*forget*/, std::uint64_t /*salt*/) { return false; }
   /// Makes chunks of other revisions unreachable: the namespace identity changes. Called only while no
   /// job is active. Tiers without a namespace answer `unsupported`.
   virtual Expected<Ok> set_revision(const std::string& /*revision*/) {

@@ -15,15 +15,17 @@ using SchedulerStepActor = caf::typed_actor<
     event<NewRequestCall>, event<LookupCall>, event<AllocatedCall>, event<TouchCall>, event<AbortCall>,
     event<FinishCall>, event<PrepareStoreCall>, event<CompleteStoreCall>, event<PrepareLoadCall>,
     event<CompleteLoadCall>, event<StepCall>, event<EventsCall>, event<StatsCall>, event<DrainCall>,
-    event<ResetCall>,
+    event<ResetCall>, event<ForgetCall>, event<PendingWorkCall>,
+    // tiers, on behalf of others (with NewRequestCall, LookupCall and FinishCall)
+    event<StoreJobCall>,
     // primary_tier
     event<PrimaryProbed>, event<PrimaryClaimed>, event<PrimaryGranted>, event<StoreReserved>,
     event<StorePublished>, event<LeadingPinned>, event<KeysResolved>, event<PrimaryReset>,
-    event<EventsTaken>, event<FenceReached>,
+    event<EventsTaken>, event<FenceReached>, event<PresentPinned>, event<KeysForgotten>,
     // admission_controller
-    event<CascadesDecided>, event<PromotionsDecided>,
+    event<CascadesDecided>, event<PromotionsDecided>, event<LookupGated>,
     // secondary_tier
-    event<TierProbed>, event<RevisionChanged>,
+    event<TierProbed>, event<RevisionChanged>, event<RequestOpened>,
     // job_tracker
     event<JobsEnded>, event<JobsDrained>,
     // supervisor, itself
@@ -34,7 +36,8 @@ using PrimaryTierActor = caf::typed_actor<
     // scheduler_step; cost: a few hash probes per key
     event<PrimaryProbe>, event<PrimaryClaim>, event<PrimaryGrant>, event<ReleaseHolds>,
     event<ReserveStore>, event<PublishStore>, event<PinCascades>, event<PinLeading>, event<Unpin>,
-    event<TouchKeys>, event<EndRequest>, event<ResetPrimary>, event<TakeEvents>,
+    event<TouchKeys>, event<EndRequest>, event<ResetPrimary>, event<TakeEvents>, event<PinPresent>,
+    event<ForgetKeys>,
     // job_tracker
     event<TransfersEnded>, event<Fence>,
     // supervisor, itself
@@ -44,6 +47,7 @@ using PrimaryTierActor = caf::typed_actor<
 using AdmissionControllerActor = caf::typed_actor<
     // scheduler_step; cost: one policy question per tier (cascades) or chunk (promotions)
     event<AdmitCascades>, event<AdmitPromotions>, event<Withdraw>, event<ResetAdmission>,
+    event<GateLookup>, event<LookupsAnswered>, event<VerdictsGiven>, event<BelowFloor>,
     // job_tracker
     event<AdmissionCompleted>, event<Fence>,
     // supervisor, itself
@@ -52,20 +56,22 @@ using AdmissionControllerActor = caf::typed_actor<
 /// One per domain. Owns every job from registration to its two ends, and its deadline.
 using JobTrackerActor = caf::typed_actor<
     // scheduler_step
-    event<TrackJobs>, event<DrainJobs>, event<NewEpoch>,
+    event<TrackJobs>, event<DrainJobs>, event<NewEpoch>, event<ForgetKeys>,
     // secondary_tier
-    event<LaneReport>, event<Fence>,
+    event<LaneReport>, event<Fence>, event<TierForgot>,
     // secondary_tier and supervisor, itself
     event<TierUp>, event<TierDown>, event<StopActor>, event<Tick>>;
 
 /// One per secondary tier. Owns that tier's probes and its lanes' reports.
 using SecondaryTierActor = caf::typed_actor<
     // scheduler_step
-    event<TierProbe>, event<TakeEvents>, event<ChangeRevision>, event<Fence>,
+    event<TierProbe>, event<TakeEvents>, event<ChangeRevision>, event<Fence>, event<OpenRequest>,
+    event<CloseRequest>, event<TouchKeys>,
     // job_tracker
-    event<SubmitJobs>, event<CancelJob>, event<CancelQueued>,
+    event<SubmitJobs>, event<CancelJob>, event<CancelQueued>, event<ForgetKeys>,
+    event<TierDown>,
     // its lanes' sink (lane threads)
-    event<LaneReport>, event<LaneProbed>, event<LaneDied>,
+    event<LaneReport>, event<LaneProbed>, event<LaneForgot>, event<LaneDied>,
     // supervisor, itself
     event<StopActor>, event<Tick>>;
 

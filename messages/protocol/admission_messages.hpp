@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kv_offload/messages/admission.hpp"
+#include "kv_offload/messages/load_verdict.hpp"
 #include "kv_offload/messages/protocol/primary_messages.hpp"
 
 namespace kv_offload {
@@ -15,6 +16,7 @@ struct AdmitCascades {
   OpId op = 0;
   SharedRequest request;
   SharedKeys keys;
+  std::vector<TierIndex> tiers;  ///< to be asked, in this order
   std::uint64_t chunk_bytes = 0;
 };
 struct CascadeVerdict {
@@ -24,7 +26,7 @@ struct CascadeVerdict {
 struct CascadesDecided {
   static constexpr std::string_view kName = "CascadesDecided";
   OpId op = 0;
-  std::vector<CascadeVerdict> tiers;  ///< one per secondary tier
+  std::vector<CascadeVerdict> tiers;  ///< co-indexed with the question's
 };
 
 /// Tier hits of one lookup in prefix order; decided chunk by chunk, up to the first refusal.
@@ -64,7 +66,51 @@ struct AdmissionCompleted {
     CompletedTransfer transfer;
   };
   std::vector<Entry> entries;
+  std::vector<TicketShare> overdue;  ///< given up by their deadline; their end still comes
 };
+// -- the worth of lookups -----------------------------------------------------------------------------
+
+/// Is each of these tiers worth asking about this prompt? Once per request, beside its first PrimaryProbe.
+struct GateLookup {
+  static constexpr std::string_view kName = "GateLookup";
+  OpId op = 0;
+  std::uint64_t prompt_tokens = 0;
+  std::uint64_t device_tokens = 0;
+  std::vector<TierIndex> tiers;
+};
+struct LookupGated {
+  static constexpr std::string_view kName = "LookupGated";
+  OpId op = 0;
+  std::vector<bool> skip;  ///< co-indexed with the question's tiers
+};
+/// How a request's first lookup of each tier ended. `gated`: a GateLookup was asked about it before.
+struct LookupsAnswered {
+  static constexpr std::string_view kName = "LookupsAnswered";
+  struct Entry {
+    TierIndex tier = 0;
+    bool gated = false;
+    bool answered = true;             ///< false: given up
+    std::uint64_t prompt_tokens = 0;
+    std::uint64_t hit_tokens = 0;     ///< leading tokens that the tier reaches to; 0: a miss
+    std::uint64_t device_tokens = 0;
+    Duration took{};
+  };
+  std::vector<Entry> entries;
+};
+/// What the tiers' claims turned out to be worth: cumulative totals of one scheduler_step, per tier.
+struct VerdictsGiven {
+  static constexpr std::string_view kName = "VerdictsGiven";
+  DomainId domain = 0;
+  std::vector<VerdictCounts> tiers;
+};
+/// Chunks not offered to a tier because a skipped lookup left unproven that it lacks them.
+struct BelowFloor {
+  static constexpr std::string_view kName = "BelowFloor";
+  TierIndex tier = 0;
+  std::uint32_t chunks = 0;
+  bool whole_job = false;  ///< nothing of the store call is left for the tier
+};
+
 struct ResetAdmission {
   static constexpr std::string_view kName = "ResetAdmission";
 };

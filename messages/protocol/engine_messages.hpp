@@ -7,6 +7,7 @@
 
 #include <caf/actor_control_block.hpp>
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -31,6 +32,30 @@ struct Fence {
 struct FenceReached {
   static constexpr std::string_view kName = "FenceReached";
   OpId op = 0;
+};
+
+/// Forgets `keys`, or everything of one tenant. scheduler_step → primary_tier, and → tracker → every tier:
+/// behind the jobs that may still store what is to be forgotten.
+struct ForgetKeys {
+  static constexpr std::string_view kName = "ForgetKeys";
+  OpId op = 0;
+  caf::strong_actor_ptr step;  ///< who gets KeysForgotten
+  SharedKeys keys;
+  std::optional<std::uint64_t> tenant_salt;
+};
+struct KeysForgotten {
+  static constexpr std::string_view kName = "KeysForgotten";
+  OpId op = 0;
+  std::uint32_t source = 0;  ///< 0 primary, 1+t tier t
+  std::uint64_t chunks = 0;
+  std::string error;         ///< empty: done
+};
+
+/// A tier's answer on its way through the tracker, so that it arrives behind the ends of its jobs.
+struct TierForgot {
+  static constexpr std::string_view kName = "TierForgot";
+  caf::strong_actor_ptr step;
+  KeysForgotten answer;
 };
 
 struct TakeEvents {

@@ -18,7 +18,8 @@ namespace kv_offload {
 struct NewRequestCall {
   static constexpr std::string_view kName = "NewRequestCall";
   NewRequest request;
-  Reply<RequestHandle> reply;
+  std::optional<TierIndex> excluded_tier;  ///< asks on behalf of that tier
+  Reply<OpenedRequest> reply;
 };
 struct LookupCall {
   static constexpr std::string_view kName = "LookupCall";
@@ -53,6 +54,7 @@ struct PrepareStoreCall {
   static constexpr std::string_view kName = "PrepareStoreCall";
   RequestHandle request;
   SharedKeys keys;
+  StoreOptions options;
   Reply<StorePlan> reply;
 };
 struct CompleteStoreCall {
@@ -74,6 +76,7 @@ struct CompleteLoadCall {
 };
 struct StepCall {
   static constexpr std::string_view kName = "StepCall";
+  bool ends = false;  ///< step_end: pending promotions are submitted first
   ScheduleEnd step;
   Reply<Ok> reply;
 };
@@ -84,6 +87,26 @@ struct EventsCall {
 struct StatsCall {
   static constexpr std::string_view kName = "StatsCall";
   Reply<EngineStats> reply;
+};
+/// A tier stores what the primary tier has of `keys` for somebody else; of an external request only.
+struct StoreJobCall {
+  static constexpr std::string_view kName = "StoreJobCall";
+  TierIndex tier = 0;
+  RequestHandle request;
+  SharedKeys keys;
+  Reply<StoreJobPlan> reply;
+};
+/// Keys, or everything of one tenant.
+struct ForgetCall {
+  static constexpr std::string_view kName = "ForgetCall";
+  SharedKeys keys;
+  std::string tenant;
+  bool whole_tenant = false;
+  Reply<ForgetSummary> reply;
+};
+struct PendingWorkCall {
+  static constexpr std::string_view kName = "PendingWorkCall";
+  Reply<bool> reply;
 };
 /// `cancel_queued`: tiers drop what has not started (reset, shutdown); running transfers always end.
 struct DrainCall {

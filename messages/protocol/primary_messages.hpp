@@ -104,6 +104,25 @@ struct StoreReserved {
   std::uint32_t evicted = 0;
 };
 
+/// Pins what is ready of `key_idx`, once each, and with `join` announces the end of what is being written
+/// as KeysResolved. For cascades of chunks that are there already; nobody's holds change.
+struct PinPresent {
+  static constexpr std::string_view kName = "PinPresent";
+  OpId op = 0;
+  SharedKeys keys;
+  KeyIdxList key_idx;
+  bool join = false;
+};
+struct PresentPinned {
+  static constexpr std::string_view kName = "PresentPinned";
+  OpId op = 0;
+  KeyIdxList pinned;
+  std::vector<ChunkId> chunk_ids;          ///< co-indexed with pinned
+  std::vector<std::uint32_t> generations;  ///< co-indexed with pinned
+  KeyIdxList writing;                      ///< joined, if asked for
+  KeyIdxList absent;
+};
+
 /// Ends a store lease. `hold`: keep one pin per published chunk until PinCascades.
 struct PublishStore {
   static constexpr std::string_view kName = "PublishStore";
@@ -118,6 +137,7 @@ struct StorePublished {
   static constexpr std::string_view kName = "StorePublished";
   OpId op = 0;
   std::uint32_t published = 0;  ///< 0 after a failed store or a reset in between
+  KeyIdxList forgotten;         ///< positions in chunk_ids that were forgotten while being written
 };
 /// The publication hold becomes `pins_per_chunk` pins (0: it is dropped).
 struct PinCascades {
@@ -155,7 +175,7 @@ struct EndRequest {
 };
 
 /// Why a joined key did not arrive.
-enum class ResolveFailure : std::uint8_t { none, tier_failed, refused, no_space, store_failed };
+enum class ResolveFailure : std::uint8_t { none, tier_failed, refused, no_space, store_failed, forgotten };
 /// Primary → scheduler_step: keys that open calls waited for.
 struct KeysResolved {
   static constexpr std::string_view kName = "KeysResolved";

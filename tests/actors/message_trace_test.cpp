@@ -1,5 +1,5 @@
 // Holds the drawings of actors/README.md against what really happens, message by message.
-#include "kv_offload/tests/actors/virtual_engine.hpp"
+#include "kv_offload/tests/support/virtual_engine.hpp"
 
 using namespace kv_offload;
 using namespace kv_offload::test;

@@ -1,4 +1,4 @@
-#include "kv_offload/tests/actors/virtual_engine.hpp"
+#include "kv_offload/tests/support/virtual_engine.hpp"
 
 using namespace kv_offload;
 using namespace kv_offload::test;

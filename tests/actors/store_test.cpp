@@ -1,4 +1,4 @@
-#include "kv_offload/tests/actors/virtual_engine.hpp"
+#include "kv_offload/tests/support/virtual_engine.hpp"
 
 using namespace kv_offload;
 using namespace kv_offload::test;
@@ -110,8 +110,8 @@ TEST_CASE("a finished request's late completions are legal until it is forgotten
 TEST_CASE("misuse is answered, never obeyed", "[actor]") {
   VirtualEngine e({});
   const auto r = e.request("one");
-  const auto twice = e.start<RequestHandle>([](Reply<RequestHandle> reply) {
-                        return NewRequestCall{NewRequest{"one", 0, {}}, std::move(reply)};
+  const auto twice = e.start<OpenedRequest>([](Reply<OpenedRequest> reply) {
+                        return NewRequestCall{NewRequest{.req_id = "one"}, std::nullopt, std::move(reply)};
                       }).get();
   CHECK(twice.error().code == OffloadErrc::duplicate_request);
   CHECK(e.complete_store(LeaseId{0, 99}).get().error().code == OffloadErrc::unknown_lease);
@@ -122,7 +122,7 @@ TEST_CASE("misuse is answered, never obeyed", "[actor]") {
   CHECK(e.complete_store(plan->lease).get().error().code == OffloadErrc::unknown_lease);
   REQUIRE(e.finish(r));
   CHECK(e.finish(r).error().code == OffloadErrc::unknown_request);
-  CHECK(e.request("one").sequence != r.sequence);
+  CHECK(e.request("one").handle != r.handle);
   e.require_promises();
 }
 

@@ -253,7 +253,7 @@ TEST_CASE("stale and excess ends change nothing but their counter", "[admission]
   require_idle(ledger);
 }
 
-TEST_CASE("reset erases what is in flight; results from before are stale", "[admission][unit]") {
+TEST_CASE("reset erases what is in flight, and results from before are stale", "[admission][unit]") {
   AdmissionLedger ledger(built(R"({"type": "composite", "policies": [
     {"type": "cascade_backpressure"}, {"type": "promotion_concurrency"}]})"),
                          {100, 100});

@@ -49,9 +49,18 @@ TEST_CASE("every effective value has a unit and an origin", "[config]") {
   CHECK(text(rows["secondary_tiers[0].durability"]) == "data||config");
   CHECK(text(rows["secondary_tiers[1].durability"]) == "none||default");
   CHECK(text(rows["secondary_tiers[1].queue_depth"]) == "128|requests|default");
-  CHECK(text(rows["admission_policy.low_water_s"]) == "0.25||config");
-  CHECK(rows["admission_policy.effective[0]"].origin == "derived: with defaults filled in");
-  CHECK(rows["admission_policy.effective[0]"].value.find("low water 0.25 s") != std::string::npos);
+  CHECK(text(rows["admission_policy.type"]) == "cascade_backpressure||config");
+  CHECK(text(rows["admission_policy.signal"]) == "wall_clock||default");
+  CHECK(text(rows["admission_policy.high_water_s"]) == "1|s|default");
+  CHECK(text(rows["admission_policy.low_water_s"]) == "0.25|s|config");
+  CHECK(text(rows["admission_policy.warmup_completions"]) == "3|completions|default");
+  CHECK(text(rows["secondary_tiers[0].backpressure"]) == "(none)||default");
+  CHECK(text(rows["store_threshold"]) == "0|lookups|default");
+  CHECK(text(rows["max_tracker_size"]) == "64000|keys|default");
+  CHECK(text(rows["offload_prompt_only"]) == "true||default");
+  CHECK(text(rows["atomic_groups"]) == "(none)||default");
+  const auto sets = by_key(good_config(document(R"("atomic_groups": [[0, 2], [1, 3]])")));
+  CHECK(text(sets.at("atomic_groups[1]")) == "1, 3|cache groups|config");
   CHECK(text(rows["jobs_max"]) == "4096|jobs|config");  // said so, though it is the default
   CHECK(text(rows["probes_max"]) == "65536|keys|default");
   CHECK(text(rows["deadlines.load_ms"]) == "500|ms|config");
@@ -63,6 +72,52 @@ TEST_CASE("every effective value has a unit and an origin", "[config]") {
     CHECK_FALSE(row.value.empty());
     CHECK_FALSE(row.origin.empty());
   }
+}
+
+TEST_CASE("a tier's backpressure is shown resolved: whose field won, and which preset filled the rest",
+          "[config]") {
+  auto rows = by_key(good_config(document(R"(
+      "backpressure": {"alpha": 0.5, "cooldown_s": 9, "policy_cls": "a.b.DropStorePolicy"},
+      "secondary_tiers": [
+        {"type": "fs", "root_dir": "/x", "backpressure": {"alpha": 0.25, "high_water_s": 0.1}},
+        {"type": "fs", "root_dir": "/y", "locality": "remote",
+         "backpressure": {"policy": {"type": "throttled", "ramp_factor": 3}}}])")));
+  const std::string first = "secondary_tiers[0].backpressure.";
+  CHECK(text(rows[first + "backpressure_cls"]) == "EMABackpressureDetector||default");
+  CHECK(text(rows[first + "high_water_s"]) == "0.1|s/MiB|config");
+  CHECK(text(rows[first + "low_water_s"]) == "0.002|s/MiB|default for local tiers");
+  CHECK(text(rows[first + "alpha"]) == "0.25||config");
+  CHECK(text(rows[first + "warmup_completions"]) == "10|completions|default");
+  CHECK(text(rows[first + "decay_half_life_s"]) == "2|s|default");
+  CHECK(text(rows[first + "cooldown_s"]) == "9|s|config: backpressure.cooldown_s");
+  CHECK(text(rows[first + "policy.type"]) == "drop||config: backpressure.policy_cls");
+  CHECK(rows.count(first + "policy.ramp_factor") == 0);
+  const std::string second = "secondary_tiers[1].backpressure.";
+  CHECK(text(rows[second + "high_water_s"]) == "0.05|s/MiB|default for network tiers");
+  CHECK(text(rows[second + "low_water_s"]) == "0.01|s/MiB|default for network tiers");
+  CHECK(text(rows[second + "alpha"]) == "0.5||config: backpressure.alpha");
+  CHECK(text(rows[second + "policy.type"]) == "throttled||config");
+  CHECK(text(rows[second + "policy.ramp_factor"]) == "3|x high_water_s|config");
+  CHECK(text(rows["admission_policy"]) == "always_admit||default");
+  CHECK(rows.count("backpressure.alpha") == 0);  // shown where it works
+}
+
+TEST_CASE("a policy that watches tiers of both presets shows each tier's marks", "[config]") {
+  auto rows = by_key(good_config(document(R"("secondary_tiers": [{"type": "fs", "root_dir": "/x"},
+      {"type": "fs", "root_dir": "/y", "locality": "REMOTE"}],
+      "admission_policy": {"type": "cascade_backpressure", "signal": "per_mib", "alpha": 0.5})")));
+  CHECK(text(rows["admission_policy.high_water_s[1:fs]"]) == "0.01|s/MiB|default for local tiers");
+  CHECK(text(rows["admission_policy.high_water_s[2:fs]"]) == "0.05|s/MiB|default for network tiers");
+  CHECK(text(rows["admission_policy.alpha"]) == "0.5||config");
+}
+
+TEST_CASE("what a program writes into a policy is not called a default", "[config]") {
+  EngineConfig config = good_config(document(R"("secondary_tiers": [
+      {"type": "fs", "root_dir": "/x", "backpressure": {"alpha": 0.5}}])"));
+  config.origins.clear();
+  auto rows = by_key(config);
+  CHECK(text(rows["secondary_tiers[0].backpressure.alpha"]) == "0.5||program");
+  CHECK(text(rows["secondary_tiers[0].backpressure.cooldown_s"]) == "1|s|default");
 }
 
 TEST_CASE("values set in code or derived say so", "[config]") {

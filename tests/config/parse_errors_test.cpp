@@ -82,8 +82,23 @@ TEST_CASE("a value of the wrong type or range is one line: path, value, what is 
        "io: \"threads\" is not allowed; expected auto or uring: this version has no thread-pool "
        "backend"},
       {R"("io": "aio")", "io: \"aio\" is not allowed; expected one of: auto, uring"},
-      {R"("store_threshold": 2)",
-       "store_threshold: 2 is not allowed; expected 0 or 1: a tiered cache stores at first sight"},
+      {R"("store_threshold": -1)",
+       "store_threshold: -1 is not allowed; expected an integer in [0, 1000000]"},
+      {R"("store_threshold": "2")",
+       "store_threshold: \"2\" is not allowed; expected an integer in [0, 1000000]"},
+      {R"("max_tracker_size": 0)",
+       "max_tracker_size: 0 is not allowed; expected an integer in [1, 16777216]"},
+      {R"("atomic_groups": 1)",
+       "atomic_groups: 1 is not allowed; expected a list of lists of cache-group indices"},
+      {R"("atomic_groups": [0, 1])",
+       "atomic_groups[0]: 0 is not allowed; expected a list of 2 to 64 cache-group indices"},
+      {R"("atomic_groups": [[0, 1], [2, -1]])",
+       "atomic_groups[1][1]: -1 is not allowed; expected an integer in [0, 4294967295]"},
+      {R"("atomic_groups": [[0, 4294967296]])",
+       "atomic_groups[0][1]: 4294967296 is not allowed; expected an integer in [0, 4294967295]"},
+      {R"("spec_name": "OffloadSpec")",
+       "spec_name: \"OffloadSpec\" is not allowed; expected one of: CPUOffloadingSpec, "
+       "TieringOffloadingSpec"},
       {R"("offload_prompt_only": "no")",
        "offload_prompt_only: \"no\" is not allowed; expected true or false"},
       {R"("backpressure": 1)", "backpressure: 1 is not allowed; expected an object or null"},
@@ -151,6 +166,28 @@ TEST_CASE("a key that nobody knows is an error on every level", "[config]") {
     INFO(keys);
     CHECK(line_about(document(keys)).substr(0, start.size()) == start);
   }
+}
+
+TEST_CASE("an error line shows 60 characters of a key that nobody knows", "[config]") {
+  const std::string key(300, 'k');
+  const auto starts = [&](const std::string& keys, const std::string& path) {
+    const std::string line = line_about(document(keys));
+    INFO(line);
+    CHECK(line.starts_with(path + std::string(60, 'k') + "..."));
+    CHECK(line.find(std::string(61, 'k')) == std::string::npos);
+  };
+  starts('"' + key + "\": 1", "");
+  starts("\"primary\": {\"" + key + "\": 1}", "primary.");
+  starts(R"("secondary_tiers": [{"type": "example", ")" + key + "\": 1}]", "secondary_tiers[0].");
+  starts('"' + key + R"(": {"token": 1})", "");  // a malformed secret, named by its path
+  const std::string twice = line_about('{' + ('"' + key + "\": 1, \"" + key + "\": 1}"));
+  CHECK(twice.find("is given twice") != std::string::npos);
+  CHECK(twice.find(std::string(61, 'k')) == std::string::npos);
+  // Of two bytes each: the cut is between characters.
+  std::string umlauts;
+  for (int i = 0; i < 40; ++i) umlauts += "\u00e4";
+  CHECK(line_about(document("\"x" + umlauts + "\": 1")).find(umlauts.substr(0, 58) + "...") !=
+        std::string::npos);
 }
 
 TEST_CASE("no error line quotes a secret or spans two lines", "[config]") {

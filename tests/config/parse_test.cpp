@@ -110,17 +110,36 @@ TEST_CASE("an absent key keeps its default", "[config]") {
 
 TEST_CASE("keys of other engines are accepted with a note that they have no effect", "[config]") {
   const EngineConfig c = good_config(document(R"(
-    "spec_name": "TieringOffloadingSpec", "spec_module_path": "a.b", "offload_prompt_only": true,
-    "self_describing_kv_events": false, "store_threshold": 1, "max_tracker_size": 64000,
-    "cache_policy_module_path": null, "engine_id": "e",
+    "spec_name": "MySpec", "spec_module_path": "a.b", "max_tracker_size": 64000,
+    "self_describing_kv_events": false, "cache_policy_module_path": null, "engine_id": "e",
     "secondary_tiers": [{"type": "fs", "root_dir": "/x", "module_path": "a.b",
       "n_read_threads": 16, "n_write_threads": 16, "backpressure": null}])"));
   CHECK_FALSE(c.validate());
-  REQUIRE(c.notes.size() == 11);
+  REQUIRE(c.notes.size() == 9);
   for (const auto& note : c.notes) CHECK(note.find(": has no effect: ") != std::string::npos);
   CHECK(std::count_if(c.notes.begin(), c.notes.end(), [](const auto& note) {
-          return note.substr(0, 16) == "store_threshold:";
+          return note.substr(0, 17) == "max_tracker_size:";
         }) == 1);
+  CHECK(good_config(document(R"("spec_name": null)")).notes.size() == 1);
+}
+
+TEST_CASE("atomic groups arrive as they are listed", "[config]") {
+  CHECK(good_config(document(R"("atomic_groups": [[0, 2], [1, 3]])")).atomic_groups ==
+        std::vector<std::vector<std::uint32_t>>{{0, 2}, {1, 3}});
+  CHECK(good_config(document()).atomic_groups.empty());
+}
+
+TEST_CASE("keys of the reuse filter and of the prompt's end arrive", "[config]") {
+  const EngineConfig c = good_config(
+      document(R"("store_threshold": 2, "max_tracker_size": 100, "offload_prompt_only": false)"));
+  CHECK_FALSE(c.validate());
+  CHECK(c.store_threshold == 2);
+  CHECK(c.max_tracker_size == 100);
+  CHECK_FALSE(c.offload_prompt_only);
+  CHECK(c.notes.empty());
+  CHECK(EngineConfig{}.store_threshold == 0);
+  CHECK(EngineConfig{}.max_tracker_size == 64000);
+  CHECK(EngineConfig{}.offload_prompt_only);
 }
 
 TEST_CASE("the chunk size follows from the serving engine's block size", "[config]") {

@@ -42,7 +42,7 @@ TEST_CASE("shares of the primary tier that exceed 1 together are named with thei
       "pin_share": 0.7}])")) == "valid");
 }
 
-TEST_CASE("tiers without a pin share divide 0.4 evenly; a given one stays", "[config]") {
+TEST_CASE("tiers without a pin share divide 0.4 evenly, a given one stays", "[config]") {
   EngineConfig config;
   CHECK(config.pin_share(0) == 0);
   config.secondary_tiers.resize(2);
@@ -89,11 +89,129 @@ TEST_CASE("tiers, eviction and admission are checked by those who know them", "[
     CHECK(line.substr(0, start.size()) == start);
   };
   starts(R"("admission_policy": {"type": "alway_admit"})",
-         "admission_policy.type: \"alway_admit\" is not allowed; expected one of: always_admit, ");
+         "admission_policy.type: \"alway_admit\" is not allowed; expected one of: ");
   starts(R"("secondary_tiers": [{"type": "fs"}])", "secondary_tiers[0].root_dir: ");
   starts(R"("secondary_tiers": [{"type": "tape"}])", "secondary_tiers[0].type: \"tape\" ");
   starts(R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "root_dirs": "/y"}])",
          "secondary_tiers[0].root_dirs: unknown key");
+}
+
+TEST_CASE("what is no metrics address is refused before anything listens", "[config]") {
+  for (const std::string good : {"127.0.0.1", "0.0.0.0", "::1", "::", "localhost", "node-7.a.b"}) {
+    INFO(good);
+    CHECK(line_about(document(R"("metrics": {"port": 0, "address": ")" + good + "\"}")) == "valid");
+  }
+  for (const std::string bad :
+       {"127.0.0.1:80", "0,127.0.0.1", "127.0.0", "1.2.3.400", "9100", "[::1]", "::1::", "a..b",
+        ".a", "-a", "a b", "http://localhost", "loc\\u0000alhost"}) {
+    INFO(bad);
+    const std::string line =
+        line_about(document(R"("metrics": {"port": 0, "address": ")" + bad + "\"}"));
+    CHECK(line.starts_with("metrics.address: \""));
+    CHECK(line.ends_with("\" is not allowed; expected an IP address or a host name of this "
+                         "machine, such as 127.0.0.1"));
+  }
+  CHECK(line_about(document(R"("metrics": {"port": 0, "address": ")" + std::string(254, 'a') +
+                            "\"}")).size() < 200);
+}
+
+TEST_CASE("a store threshold beside secondary tiers is refused, without them it is taken",
+          "[config]") {
+  CHECK(line_about(document(R"("store_threshold": 2)")) == "valid");
+  const std::string tier = R"(, "secondary_tiers": [{"type": "example"}])";
+  CHECK(line_about(document(R"("store_threshold": 1)" + tier)) == "valid");
+  CHECK(line_about(document(R"("store_threshold": 2)" + tier)) ==
+        "store_threshold: 2 is not allowed; expected an integer in [0, 1] beside secondary_tiers: "
+        "a tiered cache stores at first sight");
+}
+
+TEST_CASE("every refusal of a tier's backpressure names path, value and allowed range", "[config]") {
+  const std::pair<std::string, std::string> table[] = {
+      {R"("high_water_s": 0)", "high_water_s: 0 is not allowed; expected a number in (0, 3600]"},
+      {R"("high_water_s": "1s")",
+       "high_water_s: \"1s\" is not allowed; expected a number in (0, 3600]"},
+      {R"("low_water_s": -1)", "low_water_s: -1 is not allowed; expected a number in (0, 3600]"},
+      {R"("low_water_s": 0.5)",
+       "low_water_s: 0.5 is not allowed; expected at most high_water_s (0.01)"},
+      {R"("alpha": 0)", "alpha: 0 is not allowed; expected a number in (0, 1]"},
+      {R"("alpha": 1.5)", "alpha: 1.5 is not allowed; expected a number in (0, 1]"},
+      {R"("warmup_completions": -1)",
+       "warmup_completions: -1 is not allowed; expected an integer in [0, 1000000]"},
+      {R"("decay_half_life_s": -2)",
+       "decay_half_life_s: -2 is not allowed; expected a number in [-1, 86400]"},
+      {R"("cooldown_s": -1)", "cooldown_s: -1 is not allowed; expected a number in [0, 3600]"},
+      {R"("policy": {"type": "all"})",
+       "policy.type: \"all\" is not allowed; expected one of: drop, throttled"},
+      {R"("policy": {"ramp_factor": 0})",
+       "policy.ramp_factor: 0 is not allowed; expected a number in (0, 1000]"},
+      {R"("policy": {"type": "drop", "ramp_factor": 2})",
+       "policy.ramp_factor: unknown key; known here: type"},
+      {R"("backpressure_cls": "Other")",
+       "backpressure_cls: \"Other\" is not allowed; expected one of: EMABackpressureDetector"},
+      {R"("policy_cls": "Other")",
+       "policy_cls: \"Other\" is not allowed; expected one of: DropStorePolicy, "
+       "ThrottledDropPolicy"},
+  };
+  for (const auto& [field, line] : table) {
+    INFO(field);
+    CHECK(line_about(document(R"("secondary_tiers": [{"type": "example", "backpressure": {)" +
+                              field + "}}]")) == "secondary_tiers[0].backpressure." + line);
+    if (line.find("(0.01)") == std::string::npos)
+      CHECK(line_about(document(R"("secondary_tiers": [{"type": "example"}], "backpressure": {)" +
+                                field + "}")) == "backpressure." + line);
+  }
+}
+
+TEST_CASE("atomic groups are sets of two or more, each group in one of them", "[config]") {
+  const std::string groups =
+      R"(, "identity": {"kv_cache_groups": [{}, {}, {}, {}]}, "atomic_groups": )";
+  const auto line = [&](const std::string& sets) {
+    return line_about(R"({"chunk_bytes": 4096, "cpu_bytes_to_use": "1 MiB")" + groups + sets + "}");
+  };
+  CHECK(line("[[0, 1], [2, 3]]") == "valid");
+  CHECK(line("[]") == "valid");
+  CHECK(line("null") == "valid");
+  CHECK(line("[[0]]") ==
+        "atomic_groups[0]: a list of 1 is not allowed; expected a list of 2 to 64 cache-group "
+        "indices");
+  CHECK(line("[[0, 1], [1, 2]]") ==
+        "atomic_groups[1][0]: 1 is not allowed; expected every cache group in one place at most");
+  CHECK(line("[[0, 4]]") ==
+        "atomic_groups[0][1]: 4 is not allowed; expected the index of one of the 4 "
+        "identity.kv_cache_groups");
+  CHECK(line_after([](EngineConfig& c) { c.atomic_groups = {{7, 9}}; }) == "valid");
+  CHECK(line_after([](EngineConfig& c) { c.atomic_groups.emplace_back(65); }).substr(0, 31) ==
+        "atomic_groups[0]: a list of 65 ");
+}
+
+TEST_CASE("every refusal of a tier's keys names path, value and allowed range", "[config]") {
+  const std::pair<std::string, std::string> table[] = {
+      {R"("type": 3)", ".type: 3 is not allowed; expected a string"},
+      {R"("type": "fs")", ".root_dir: "},
+      {R"("type": "fs", "root_dir": "")", ".root_dir: "},
+      {R"("type": "fs", "root_dir": "/x", "locality": "")",
+       ".locality: \"\" is not allowed; expected one of: LOCAL, REMOTE"},
+      {R"("type": "fs", "root_dir": "/x", "locality": "NEAR")",
+       ".locality: \"NEAR\" is not allowed; expected one of: LOCAL, REMOTE"},
+      {R"("type": "fs", "root_dir": "/x", "enable_kv_events": 1)",
+       ".enable_kv_events: 1 is not allowed; expected true or false"},
+      {R"("type": "fs", "root_dir": "/x", "n_read_threads": 0)",
+       ".n_read_threads: 0 is not allowed; expected an integer in [1, 65536]"},
+      {R"("type": "fs", "root_dir": "/x", "n_write_threads": "16")",
+       ".n_write_threads: \"16\" is not allowed; expected an integer in [1, 65536]"},
+      {R"("type": "fs_python", "root_dir": "/x")", ".type: \"fs_python\" "},
+      {R"("type": "fs_python", "root_dir": "/x", "module_path": "a.b")",
+       ".type: \"fs_python\" "},
+  };
+  for (const auto& [keys, start] : table) {
+    INFO(keys);
+    const std::string line = line_about(document("\"secondary_tiers\": [{" + keys + "}]"));
+    INFO(line);
+    CHECK(line.starts_with("secondary_tiers[0]" + start));
+  }
+  for (const char* locality : {"LOCAL", "remote", "Remote"})
+    CHECK(line_about(document(R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "locality": ")" +
+                              std::string(locality) + "\"}]")) == "valid");
 }
 
 TEST_CASE("null means absent where the reference writes null", "[config]") {
@@ -141,8 +259,13 @@ TEST_CASE("a configuration built in code is held to the same ranges", "[config]"
         "domains: 2 is not allowed; expected auto, off or 1: this version runs one domain");
   CHECK(line_after([](EngineConfig& c) { c.metrics.port = -1; }) ==
         "metrics.port: -1 is not allowed; expected an integer in [0, 65535]");
-  CHECK(line_after([](EngineConfig& c) { c.metrics.address = ""; }).substr(0, 19) ==
-        "metrics.address: \"\"");
+  CHECK(line_after([](EngineConfig& c) { c.metrics.address = ""; }) ==
+        "metrics.address: \"\" is not allowed; expected an IP address or a host name of this "
+        "machine, such as 127.0.0.1");
+  CHECK(line_after([](EngineConfig& c) { c.store_threshold = 1'000'001; }) ==
+        "store_threshold: 1000001 is not allowed; expected an integer in [0, 1000000]");
+  CHECK(line_after([](EngineConfig& c) { c.max_tracker_size = 0; }) ==
+        "max_tracker_size: 0 is not allowed; expected an integer in [1, 16777216]");
   CHECK(line_after([](EngineConfig& c) { c.log_level = "loud"; }).substr(0, 17) ==
         "log_level: \"loud\"");
   CHECK(line_after([](EngineConfig& c) { c.io = "threads"; }) ==

@@ -85,10 +85,10 @@ TEST_CASE("tiers that fill the disk, share a directory or hold too little are wa
           "[config]") {
   check_only(R"("identity": {"model_name": "m"}, "secondary_tiers": [
                 {"type": "fs", "root_dir": "/x/y"}, {"type": "fs", "root_dir": "/x/./z/../y/"}])",
-             {"secondary_tiers[0]: has no capacity bound in this version: the directory grows by 4 "
-              "KiB for every new chunk until the disk is full",
-              "secondary_tiers[1].root_dir: the same directory as secondary_tiers[0]: one copy is "
+             {"secondary_tiers[1].root_dir: the same directory as secondary_tiers[0]: one copy is "
               "counted as two, and each tier finds what the other wrote",
+              "secondary_tiers[0]: has no capacity bound in this version: the directory grows by 4 "
+              "KiB for every new chunk until the disk is full",
               "secondary_tiers[1]: has no capacity bound in this version: the directory grows by 4 "
               "KiB for every new chunk until the disk is full"});
   check_only(
@@ -96,14 +96,49 @@ TEST_CASE("tiers that fill the disk, share a directory or hold too little are wa
                 {"type": "fs", "root_dir": "x", "capacity_bytes": "1 MiB", "enable_kv_events": true}])",
       {"secondary_tiers[0].root_dir: x depends on the working directory; an absolute path "
        "does not",
-       "secondary_tiers[0].capacity_bytes: 1 MiB is less than the primary tier's 4000 KiB: it "
-       "can hold nothing that the primary tier does not",
        "secondary_tiers[0].enable_kv_events: true has no effect while the engine's own "
-       "enable_kv_events is false"});
+       "enable_kv_events is false",
+       "secondary_tiers[0].capacity_bytes: 1 MiB is less than the primary tier's 4000 KiB: it "
+       "can hold nothing that the tier above it does not"});
   check_only(
       R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "capacity_bytes": 1e12}])",
       {"identity.model_name: the default \"model\": engines of different models that share a "
        "tier would share one namespace"});
+}
+
+TEST_CASE("a tier that holds less than the tier above it is warned about", "[config]") {
+  check_only(
+      R"("identity": {"model_name": "m"}, "secondary_tiers": [
+                {"type": "fs", "root_dir": "/x", "capacity_bytes": "2 GiB"},
+                {"type": "fs", "root_dir": "/y", "capacity_bytes": "1 GiB"},
+                {"type": "example", "chunks_max": 1000}])",
+      {"secondary_tiers[1].capacity_bytes: 1 GiB is less than secondary_tiers[0]'s 2 GiB: it can "
+       "hold nothing that the tier above it does not",
+       "secondary_tiers[2].chunks_max: 4000 KiB is less than secondary_tiers[1]'s 1 GiB: it can "
+       "hold nothing that the tier above it does not"});
+  check_only(R"("identity": {"model_name": "m"}, "secondary_tiers": [
+                {"type": "example", "chunks_max": 1000}])",
+             {});  // just as large
+}
+
+TEST_CASE("two backpressure gates on one tier are warned about by their paths", "[config]") {
+  check_only(
+      R"("identity": {"model_name": "m"}, "secondary_tiers": [
+                {"type": "example", "backpressure": {}}, {"type": "example"}],
+         "admission_policy": {"type": "composite", "policies": [{"type": "cascade_backpressure"}]})",
+      {"secondary_tiers[0]: 2 backpressure gates on one tier, admission_policy.policies[0] and "
+       "secondary_tiers[0].backpressure: a cascade has to pass all of them, and the first that "
+       "refuses decides"});
+  check_only(R"("backpressure": {"alpha": 0.5})",
+             {"backpressure: has nothing to watch: there are 0 secondary tiers"});
+}
+
+TEST_CASE("a metrics address of another machine is warned about", "[config]") {
+  // 192.0.2.0/24 is reserved for documentation: no machine has it.
+  check_only(R"("metrics": {"port": 0, "address": "192.0.2.1"})",
+             {"metrics.address: 192.0.2.1 is not an address of this machine: an engine does not "
+              "start here"});
+  check_only(R"("metrics": {"address": "192.0.2.1"})", {});  // no server
 }
 
 TEST_CASE("an admission policy that decides nothing is warned about", "[config]") {

@@ -1,91 +1,11 @@
 // The facade over the real engine: real threads, real memory, real files.
-#include "kv_offload/actors/offload_engine.hpp"
-#include "kv_offload/tiers/tier_faults.hpp"
+#include "kv_offload/tests/support/engine_fixture.hpp"
 
-#include <catch2/catch.hpp>
-
-#include <algorithm>
-#include <dirent.h>
-#include <filesystem>
-#include <stdlib.h>
 #include <thread>
 
 using namespace kv_offload;
+using namespace kv_offload::test;
 using namespace std::chrono_literals;
-
-namespace {
-
-/// A temporary directory that goes with the test.
-struct TempDir {
-  TempDir() {
-    char name[] = "/tmp/kv_offload-test-XXXXXX";
-    REQUIRE(mkdtemp(name) != nullptr);
-    path = name;
-  }
-  ~TempDir() { std::filesystem::remove_all(path); }
-  std::string path;
-};
-
-SecondaryTierConfig fs_tier(const std::string& root, std::shared_ptr<TierFaults> faults = nullptr) {
-  SecondaryTierConfig tier;
-  tier.type = "fs";
-  ConfigNode::Object keys;
-  keys.emplace("root_dir", ConfigNode(ConfigNode::Value(root)));
-  tier.node = ConfigNode(ConfigNode::Value(keys));
-  tier.faults = std::move(faults);
-  return tier;
-}
-
-EngineConfig small_config() {
-  EngineConfig config;
-  config.chunk_bytes = 16 * 1024;
-  config.cpu_bytes_to_use = 64 * config.chunk_bytes;
-  config.log_level = "off";
-  return config;
-}
-
-KeyList keys(unsigned char name, std::size_t n) {
-  KeyList out;
-  for (std::size_t i = 0; i < n; ++i) {
-    std::byte hash[32] = {static_cast<std::byte>(name), static_cast<std::byte>(i)};
-    out.push_back(*OffloadKey::make(hash, 0));
-  }
-  return out;
-}
-
-std::unique_ptr<OffloadEngine> start(EngineConfig config) {
-  auto engine = OffloadEngine::start(std::move(config));
-  INFO((engine ? std::string() : to_string(engine.error())));
-  REQUIRE(engine);
-  return std::move(engine).value();
-}
-
-void store(OffloadEngine& engine, RequestHandle request, const KeyList& wanted, std::byte fill, bool wait) {
-  const auto plan = engine.prepare_store(request, wanted).get();
-  REQUIRE(plan);
-  for (const auto chunk : plan->chunk_ids) std::ranges::fill(engine.chunk(chunk), fill);
-  REQUIRE(engine.complete_store(plan->lease, {.wait_cascades = wait}).get());
-}
-
-std::size_t open_descriptors() {
-  std::size_t n = 0;
-  if (DIR* dir = opendir("/proc/self/fd")) {
-    while (readdir(dir) != nullptr) ++n;
-    closedir(dir);
-  }
-  return n;
-}
-
-void require_promises(OffloadEngine& engine) {
-  const auto stats = engine.stats().get();
-  REQUIRE(stats);
-  for (const auto& check : check_promises(*stats, true)) {
-    INFO("promise " << check.number << " (" << check.name << "): " << check.why);
-    CHECK(check.held);
-  }
-}
-
-}  // namespace
 
 TEST_CASE("chunks survive the primary tier in files, byte for byte, also across engines", "[engine]") {
   TempDir dir;
@@ -125,11 +45,11 @@ TEST_CASE("one answer, three ways to take it", "[engine]") {
   auto future = engine->new_request({.req_id = "future"}).future();
   CHECK(future.get());
   std::promise<bool> called;
-  engine->new_request({.req_id = "then"}).then([&](Expected<RequestHandle> r) { called.set_value(r.has_value()); });
+  engine->new_request({.req_id = "then"}).then([&](Expected<OpenedRequest> r) { called.set_value(r.has_value()); });
   CHECK(called.get_future().get());
 }
 
-TEST_CASE("a full credit pool is an error at once; calls that end work need no credit", "[engine]") {
+TEST_CASE("a full credit pool is an error at once, calls that end work need no credit", "[engine]") {
   TempDir dir;
   auto config = small_config();
   config.calls_max = 2;

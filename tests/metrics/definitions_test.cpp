@@ -44,6 +44,7 @@ TEST_CASE("the reference's series keep their names, kinds, labels and bounds", "
        kHistogram,
        false,
        {1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144}},
+      {"stores_skipped_total", kCounter, false, {}},
       {"tiering_chunk_queries_total", kCounter, true, {}},
       {"tiering_chunk_hits_total", kCounter, true, {}},
       {"tiering_lookup_sync_delay_seconds",
@@ -68,7 +69,8 @@ TEST_CASE("the reference's series keep their names, kinds, labels and bounds", "
       {"tiering_cascades_dropped_total", kCounter, true, {}},
       {"tiering_promotions_dropped_total", kCounter, true, {}},
   };
-  const auto definitions = metric_definitions(good_config(document()));
+  const auto definitions =
+      metric_definitions(good_config(document(R"("store_threshold": 2)")));
   for (const Row& row : rows) {
     INFO(row.name);
     const auto* d = find(definitions, "vllm:kv_offload_" + row.name);
@@ -87,7 +89,11 @@ TEST_CASE("every help text carries unit, moment and labels", "[metrics][unit]") 
   const std::vector<std::string> units = {
       "chunk", "byte",  "second", "job",    "share",  "request", "event", "1 while", "pin",
       "hold",  "lease", "call",   "lookup", "ticket", "message", "probe", "series",  "change"};
-  for (const auto& d : metric_definitions(EngineConfig{})) {
+  EngineConfig config = good_config(
+      document(R"("tokens_per_chunk": 16, "secondary_tiers": [{"type": "example", "backpressure": {}}],
+                  "admission_policy": {"type": "cascade_backpressure"})"));
+  config.store_threshold = 2;
+  for (const auto& d : metric_definitions(config)) {
     INFO(d.name << ": " << d.help);
     std::string lower = d.help;
     for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -170,7 +176,9 @@ TEST_CASE("a tier's series are declared without starting it", "[metrics][unit]")
   const auto* d = find(definitions, TierWithMetrics::kSeries);
   REQUIRE(d != nullptr);
   CHECK(d->label_names == std::vector<std::string>{"tier", "side"});
-  CHECK(definitions.size() == metric_definitions(EngineConfig{}).size() + 1);  // two tiers, once
+  const auto others =
+      metric_definitions(good_config(document(R"("secondary_tiers": [{"type": "example"}])")));
+  CHECK(definitions.size() == others.size() + 1);  // two tiers of one type declare it once
   CHECK(std::filesystem::is_empty(directory.path()));
 }
 

@@ -1,14 +1,24 @@
 #pragma once
 
+#include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
 
 namespace kv_offload::test {
+
+/// A configuration whose engine shows every series that an engine can show.
+inline EngineConfig config_with_everything() {
+  EngineConfig config;
+  config.tokens_per_chunk = 16;
+  config.store_threshold = 2;
+  return config;
+}
 
 /// Labels known, nothing published yet: what a page is made of right after the start.
 inline EngineStats unpublished_stats() {
   EngineStats stats;
   stats.tier_labels = {"0:primary", "1:fs", "2:example"};
   stats.chunk_bytes = 4096;
+  stats.tokens_per_chunk = 16;
   return stats;
 }
 
@@ -83,6 +93,9 @@ inline void fill_tier(TierActorTotals& t, std::uint64_t base) {
   t.corrupt_chunks = base + 106;
   t.foreign_refused = base + 107;
   t.probes = base + 108;
+  t.verdicts = base + 109;
+  t.verdicts_full = base + 110;
+  t.forgotten_chunks = base + 111;
 }
 
 inline void fill_primary(PrimaryTotals& p) {
@@ -107,6 +120,8 @@ inline void fill_primary(PrimaryTotals& p) {
   p.promoted_evicted_unread = 317;
   p.pins_expired_unread = 318;
   p.reused_in_use = 319;
+  p.stores_skipped = 321;
+  p.reuse_tracked = 322;
   p.identity_violation = "free: 1024, recounted 1023";
   p.allocation_size = Histogram({1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144});
   for (std::size_t i = 0; i < 11; ++i) p.allocation_size.counts[i] = 3 * (i + 1);
@@ -128,6 +143,14 @@ inline EngineStats known_stats() {
   s.promotion_allocation_failures = 110;
   s.device_stored_chunks = 111;
   s.device_loaded_chunks = 112;
+  s.stores_capped_chunks = 113;
+  s.loads_capped_chunks = 114;
+  s.promotions_pending = 115;
+  s.cascades_parked = 116;
+  s.external_requests = 117;
+  s.external_expired = 118;
+  s.forgotten_chunks = 119;
+  s.transfer_param_faults = {120, 121, 122, 123};
   TrackerTotals& t = stats.tracker;
   t.actor = {201, 202};
   t.jobs_registered = 203;

@@ -41,6 +41,19 @@ const Values kSingleValues = {
     {"kv_offload_allocation_failures_total", 109},
     {"kv_offload_device_stored_chunks_total", 111},
     {"kv_offload_device_loaded_chunks_total", 112},
+    {"kv_offload_capped_store_chunks_total", 113},
+    {"kv_offload_capped_load_chunks_total", 114},
+    {"kv_offload_pending_promotion_chunks", 115},
+    {"kv_offload_parked_cascade_chunks", 116},
+    {"kv_offload_external_requests_total", 117},
+    {"kv_offload_expired_external_calls_total", 118},
+    {"kv_offload_forgotten_chunks_total{tier=\"0:primary\"}", 119},
+    {"kv_offload_transfer_param_faults_total{part=\"not_an_object\"}", 120},
+    {"kv_offload_transfer_param_faults_total{part=\"kv_load_tiers\"}", 121},
+    {"kv_offload_transfer_param_faults_total{part=\"max_offload_tokens\"}", 122},
+    {"kv_offload_transfer_param_faults_total{part=\"max_load_tokens\"}", 123},
+    {"vllm:kv_offload_stores_skipped_total", 321},
+    {"kv_offload_reuse_tracked_chunks", 322},
     {"kv_offload_jobs_numbered_total", 108},
     {"kv_offload_jobs_registered_total", 203},
     {"kv_offload_job_outcomes_total", 204},
@@ -114,6 +127,9 @@ const std::vector<PerTier> kTierValues = {
     {"kv_offload_corrupt_chunks_total", "", 106},
     {"kv_offload_foreign_chunks_total", "", 107},
     {"kv_offload_probed_chunks_total", "", 108},
+    {"kv_offload_tier_kept_verdicts", "", 109},
+    {"kv_offload_tier_verdicts_full_total", "", 110},
+    {"kv_offload_forgotten_chunks_total", "", 111},
     {"kv_offload_admission_offered_chunks_total", "", 81},
     {"kv_offload_admission_admitted_chunks_total", "", 82},
     {"kv_offload_admission_completed_chunks_total", "", 83},
@@ -124,12 +140,12 @@ const std::vector<PerTier> kTierValues = {
 
 const std::vector<std::string> kRefusals = {
     "backpressure", "promotion_concurrency", "pin_share",    "tier_disabled", "payoff",
-    "save_floor",   "lookup_gate",           "write_budget", "custom"};
+    "save_floor",   "lookup_gate",           "write_budget", "custom",        "circuit_breaker"};
 const std::vector<std::string> kFailures = {"io_error", "not_found", "corrupt",
                                             "foreign",  "no_space",  "cancelled",
                                             "deadline", "lane_dead", "stale_slot"};
-const std::vector<std::string> kDrops = {"no_space",  "hold_lost", "joined",
-                                         "jobs_full", "reset",     "shutdown"};
+const std::vector<std::string> kDrops = {"no_space", "hold_lost", "joined",  "jobs_full",
+                                         "reset",    "shutdown",  "evicted", "deadline", "sibling"};
 const std::vector<std::string> kGiveUps = {"deadline", "probes_full", "tier_down",
                                            "error",    "aborted",     "reset"};
 
@@ -186,6 +202,8 @@ void expect_lookups(Values& expected, const std::string& label, double base) {
   put("vllm:kv_offload_tiering_chunk_hits_total", base + 5);
   put("kv_offload_queried_bytes_total", (base + 4) * 4096);
   put("kv_offload_hit_bytes_total", (base + 5) * 4096);
+  put("kv_offload_queried_tokens_total", (base + 4) * 16);
+  put("kv_offload_hit_tokens_total", (base + 5) * 16);
   expect_reasons(expected, "kv_offload_gave_up_chunks_total{" + tier, kGiveUps, base + 10);
   expect_histogram(expected, "vllm:kv_offload_tiering_lookup_sync_delay_seconds", tier,
                    {"1e-05", "5e-05", "0.0001", "0.0005", "0.001", "0.005", "0.01", "0.05", "0.1",

@@ -10,7 +10,7 @@ namespace kv_offload::test {
 namespace {
 
 const std::vector<MetricDefinition>& engine_definitions() {
-  static const auto kDefinitions = metric_definitions(EngineConfig{});
+  static const auto kDefinitions = metric_definitions(config_with_everything());
   return kDefinitions;
 }
 
@@ -43,6 +43,23 @@ TEST_CASE("before anything is published every series is there with all its label
     const bool is_up = id.starts_with("kv_offload_tier_up");
     CHECK(value == (is_up ? 1 : id == "kv_offload_chunk_bytes" ? 4096 : 0));
   }
+}
+
+TEST_CASE("series without a meaning in a configuration are neither declared nor shown",
+          "[metrics][unit]") {
+  const auto definitions = metric_definitions(EngineConfig{});
+  const auto page = Exposition::parse(render_metrics(known_stats(), definitions));
+  for (const char* name :
+       {"vllm:kv_offload_stores_skipped_total", "kv_offload_reuse_tracked_chunks",
+        "kv_offload_queried_tokens_total", "kv_offload_hit_tokens_total"}) {
+    INFO(name);
+    CHECK(page_of(known_stats()).families.count(name) == 1);
+    CHECK(page.families.count(name) == 0);
+  }
+  CHECK(page.values.at("kv_offload_metrics_left_out") == 0);
+  EngineConfig below;
+  below.store_threshold = 1;
+  CHECK(metric_definitions(below).size() == definitions.size());
 }
 
 TEST_CASE("an engine without secondary tiers shows the same families", "[metrics][unit]") {

@@ -21,9 +21,11 @@ TEST_CASE("promtool accepts the page, the reference's names with a colon excepte
   const TierDirectory directory;
   const std::string page = directory.path() + "/page", findings = directory.path() + "/findings";
   // With a policy of which nothing is known yet: declared, no samples.
-  const auto config =
-      good_config(document(R"("secondary_tiers": [{"type": "example"}], )"
+  auto config =
+      good_config(document(R"("secondary_tiers": [{"type": "example", "backpressure": {}}], )"
                            R"("admission_policy": {"type": "cascade_backpressure"})"));
+  config.tokens_per_chunk = config_with_everything().tokens_per_chunk;
+  config.store_threshold = config_with_everything().store_threshold;
   std::ofstream(page) << render_metrics(known_stats(), metric_definitions(config));
   const std::string command = "promtool check metrics < '" + page + "' > '" + findings + "' 2>&1";
   const int status = std::system(command.c_str());

@@ -122,11 +122,12 @@ TEST_CASE("an address that is not of this machine is refused in one line", "[met
   CHECK(refusal("192.0.2.1", 0) ==
         "metrics.address: cannot listen at 192.0.2.1 port 0 (Cannot assign requested address); use "
         "127.0.0.1 or another address of this machine");
-  CHECK(refusal("127.0.0.1:80", 0).starts_with("metrics.address: cannot listen at 127.0.0.1:80"));
+  CHECK(refusal("127.0.0.1:80", 0).starts_with("metrics.address: \"127.0.0.1:80\" is not allowed"));
 }
 
 TEST_CASE("what is no address or port is refused in one line", "[metrics][unit]") {
-  const std::string after = " is not an address; use 127.0.0.1 or another address of this machine";
+  const std::string after =
+      " is not allowed; expected an IP address or a host name of this machine, such as 127.0.0.1";
   CHECK(refusal("", 0) == "metrics.address: \"\"" + after);
   CHECK(refusal("0,127.0.0.1", 0) == "metrics.address: \"0,127.0.0.1\"" + after);
   const std::string range = " is not allowed; expected an integer in [0, 65535]";

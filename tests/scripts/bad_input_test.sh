@@ -23,6 +23,14 @@ printf '%s\n' "$good" '{"timestamp": 1, "input_length": -5, "output_length": 1, 
 echo '{"cpu_bytes_to_use": 1048576, "chunk_bytes": 4096, "evictionpolicy": "lru"}' > "$work/unknown_key.json"
 echo '{"cpu_bytes_to_use": -1, "chunk_bytes": 4096}' > "$work/negative.json"
 echo '{"cpu_bytes_to_use": 1048576' > "$work/cut.json"
+base='"cpu_bytes_to_use": 1048576, "chunk_bytes": 4096'
+echo "{$base, \"metrics\": {\"port\": 0, \"address\": \"127.0.0.1:80\"}}" > "$work/address.json"
+echo "{$base, \"store_threshold\": 2, \"secondary_tiers\": [{\"type\": \"example\"}]}" > "$work/threshold.json"
+echo "{$base, \"spec_name\": \"NoSuchSpec\"}" > "$work/spec.json"
+echo "{$base, \"block_size\": 16, \"blocks_per_chunk\": 1}" > "$work/both_sizes.json"
+echo "{$base, \"secondary_tiers\": [{\"type\": \"fs\", \"root_dir\": \"/x\", \"locality\": \"NEAR\"}]}" > "$work/locality.json"
+echo "{$base, \"secondary_tiers\": [{\"type\": \"example\", \"backpressure\": {\"low_water_s\": 1}}]}" > "$work/marks.json"
+echo "{$base, \"$(printf 'k%.0s' {1..300})\": 1}" > "$work/long_key.json"
 mkdir "$work/read_only"
 
 refused "$work/nowhere.jsonl" replay --trace "$work/nowhere.jsonl"
@@ -36,6 +44,15 @@ refused 'primary-chunks' replay --synthetic multi-turn --primary-chunks=-1
 refused 'evictionpolicy' check-config "$work/unknown_key.json"
 refused 'cpu_bytes_to_use' check-config "$work/negative.json"
 refused 'cut.json' check-config "$work/cut.json"
+refused 'metrics.address: "127.0.0.1:80" is not allowed' check-config "$work/address.json"
+refused 'store_threshold: 2 is not allowed; expected an integer in [0, 1]' check-config "$work/threshold.json"
+refused 'spec_name: "NoSuchSpec" is not allowed; expected one of: CPUOffloadingSpec' check-config "$work/spec.json"
+refused 'block_size: 16 is not allowed' check-config "$work/both_sizes.json"
+refused 'secondary_tiers[0].locality: "NEAR" is not allowed; expected one of: LOCAL, REMOTE' check-config "$work/locality.json"
+refused 'secondary_tiers[0].backpressure.low_water_s: 1 is not allowed; expected at most high_water_s (0.01)' \
+  check-config "$work/marks.json"
+refused "$(printf 'k%.0s' {1..60})...: unknown key" check-config "$work/long_key.json"
+refused 'is required' check-config
 refused "$work/no/such/place" replay --synthetic multi-turn --tier fs --dir "$work/no/such/place"
 refused 'no_such_tier' replay --synthetic multi-turn --tier no_such_tier
 

@@ -1,9 +1,12 @@
 #pragma once
 
 #include "kv_offload/messages/ids.hpp"
+#include "kv_offload/tests/support/naive_policy.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -13,222 +16,68 @@
 
 namespace kv_offload::test {
 
-/// Straight-line model of eviction orders over key numbers: vectors and linear scans, no shared code with
-/// the policies. Front of a vector = oldest.
-class NaivePolicy {
- public:
-  using Names = std::vector<int>;
-  virtual ~NaivePolicy() = default;
-  virtual void insert(int key) = 0;
-  virtual void remove(int key) = 0;
-  virtual void became_ready(int) {}
-  virtual void became_evictable(int) {}
-  virtual void became_kept(int) {}
-  virtual void touch_one(int key) = 0;
-  /// `may_go`: evictable and not named in the call.
-  virtual std::optional<Names> evict(std::size_t n, const std::set<int>& may_go) = 0;
-  virtual void clear() = 0;
-  void touch(const Names& keys) {
-    std::for_each(keys.rbegin(), keys.rend(), [this](int k) { touch_one(k); });
-  }
-
- protected:
-  static bool has(const Names& v, int k) { return std::find(v.begin(), v.end(), k) != v.end(); }
-  static bool drop(Names& v, int k) { return std::erase(v, k) > 0; }
-};
-
-class NaiveLru final : public NaivePolicy {
- public:
-  void insert(int) override {}
-  void remove(int key) override { drop(order_, key); }
-  void became_evictable(int key) override { order_.push_back(key); }
-  void became_kept(int key) override { drop(order_, key); }
-  void touch_one(int key) override {
-    if (drop(order_, key)) order_.push_back(key);
-  }
-  std::optional<Names> evict(std::size_t n, const std::set<int>& may_go) override {
-    Names out;
-    for (const int k : order_)
-      if (out.size() < n && may_go.contains(k)) out.push_back(k);
-    if (out.size() < n) return std::nullopt;
-    for (const int k : out) drop(order_, k);
-    return out;
-  }
-  void clear() override { order_.clear(); }
-
- private:
-  Names order_;
-};
-
-class NaiveArc final : public NaivePolicy {
- public:
-  explicit NaiveArc(std::size_t capacity) : capacity_(capacity) {}
-  void insert(int key) override {
-    drop(b1_, key);
-    drop(b2_, key);
-    t1_.push_back(key);
-  }
-  void remove(int key) override {
-    if (!drop(t1_, key)) drop(t2_, key);
-    ready_.erase(key);
-  }
-  void became_ready(int key) override { ready_.insert(key); }
-  void touch_one(int key) override {
-    if (has(t1_, key)) {
-      drop(t1_, key);
-      (ready_.contains(key) ? t2_ : t1_).push_back(key);
-    } else if (drop(t2_, key)) {
-      t2_.push_back(key);
-    } else if (has(b1_, key)) {
-      target_ += std::max(1.0, ratio(b2_, b1_));
-      if (target_ > static_cast<double>(capacity_)) target_ = static_cast<double>(capacity_);
-      drop(b1_, key);
-      b1_.push_back(key);
-    } else if (has(b2_, key)) {
-      target_ -= std::max(1.0, ratio(b1_, b2_));
-      if (target_ < 0) target_ = 0;
-      drop(b2_, key);
-      b2_.push_back(key);
-    }
-  }
-  std::optional<Names> evict(std::size_t n, const std::set<int>& may_go) override {
-    Names from1, from2, out;
-    for (const int k : t1_)
-      if (may_go.contains(k)) from1.push_back(k);
-    for (const int k : t2_)
-      if (may_go.contains(k)) from2.push_back(k);
-    if (from1.size() + from2.size() < n) return std::nullopt;
-    auto left = static_cast<double>(t1_.size());
-    while (out.size() < n) {
-      const bool wants_t1 = left >= static_cast<double>(static_cast<long>(target_));
-      Names& list = (wants_t1 && !from1.empty()) || from2.empty() ? from1 : from2;
-      if (&list == &from1) --left;
-      out.push_back(list.front());
-      list.erase(list.begin());
-    }
-    for (const int k : out) (has(t1_, k) ? b1_ : b2_).push_back(k);
-    for (const int k : out) remove(k);
-    for (Names* b : {&b1_, &b2_})
-      while (b->size() > capacity_) b->erase(b->begin());
-    return out;
-  }
-  void clear() override { *this = NaiveArc(capacity_); }
-
- private:
-  static double ratio(const Names& a, const Names& b) {
-    return static_cast<double>(a.size()) / static_cast<double>(b.size());
-  }
-  std::size_t capacity_;
-  Names t1_, t2_, b1_, b2_;
-  std::set<int> ready_;
-  double target_ = 0;
-};
-
-class NaiveS3Fifo final : public NaivePolicy {
- public:
-  explicit NaiveS3Fifo(std::size_t capacity) : capacity_(capacity) {}
-  void insert(int key) override {
-    (drop(ghosts_, key) ? main_ : small_).push_back(key);
-    touches_[key] = 0;
-  }
-  void remove(int key) override {
-    drop(small_, key);
-    drop(main_, key);
-    touches_.erase(key);
-  }
-  void touch_one(int key) override {
-    const auto it = touches_.find(key);
-    if (it != touches_.end()) it->second = std::min(3, it->second + 1);
-  }
-  std::optional<Names> evict(std::size_t n, const std::set<int>& may_go) override {
-    const NaiveS3Fifo before = *this;
-    Names out;
-    while (out.size() < n) {
-      const auto in_small = std::find_if(small_.begin(), small_.end(),
-                                         [&](int k) { return may_go.contains(k) && !has(out, k); });
-      const auto in_main = std::find_if(main_.begin(), main_.end(),
-                                        [&](int k) { return may_go.contains(k) && !has(out, k); });
-      const bool wants_small = small_.size() >= std::max<std::size_t>(1, capacity_ / 10);
-      if (in_small == small_.end() && in_main == main_.end()) {
-        *this = before;
-        return std::nullopt;
-      }
-      const bool small = in_main == main_.end() || (wants_small && in_small != small_.end());
-      const int k = small ? *in_small : *in_main;
-      if (small && touches_[k] > 1) {
-        drop(small_, k);
-        touches_[k] = 0;
-        main_.push_back(k);
-      } else if (!small && touches_[k] > 0) {
-        --touches_[k];
-        drop(main_, k);
-        main_.push_back(k);
-      } else {
-        remove(k);
-        out.push_back(k);
-        if (small) ghosts_.push_back(k);
-        if (ghosts_.size() > capacity_ - capacity_ / 10) ghosts_.erase(ghosts_.begin());
-      }
-    }
-    return out;
-  }
-  void clear() override { *this = NaiveS3Fifo(capacity_); }
-
- private:
-  std::size_t capacity_;
-  Names small_, main_, ghosts_;
-  std::map<int, int> touches_;
-};
-
-inline std::unique_ptr<NaivePolicy> naive_policy(const std::string& name, std::size_t capacity) {
-  if (name == "arc") return std::make_unique<NaiveArc>(capacity);
-  if (name == "s3fifo") return std::make_unique<NaiveS3Fifo>(capacity);
-  return std::make_unique<NaiveLru>();
-}
-
-/// Straight-line model of a primary tier over key numbers. Recounts where the real one keeps counts.
+/// Straight-line model of a primary tier over key numbers: maps, vectors and scans; it recounts where the
+/// real one keeps counts. Shares no code with it. `in_use` says how many transfers and readers may touch
+/// a slot's bytes; whoever drives the model keeps it.
 class NaivePrimary {
  public:
+  using Names = std::vector<int>;
+  struct Limits {
+    ChunkId num_chunks = 0;
+    ChunkId headroom = 0;
+    ChunkId holds_max = 0;
+    std::optional<std::size_t> events_max;  ///< nullopt: no events
+  };
   struct Entry {
     ChunkId chunk = kNoChunk;
     bool ready = false;
     bool promoted_unread = false;
+    bool detached = false;  ///< forgotten while in use; its key is a negative number now
     int pins = 0;
     int holds = 0;
   };
   struct Event {
     bool removed = false;
-    std::vector<int> keys;
+    Names keys;
     std::vector<ChunkId> chunks;
     friend bool operator==(const Event&, const Event&) = default;
   };
-  using Names = std::vector<int>;
+  struct Store {
+    Names keys;  ///< those that were absent, in the order of the call
+    std::vector<ChunkId> chunks;
+    std::uint32_t evicted = 0;
+  };
 
-  NaivePrimary(ChunkId chunks, ChunkId reserve, ChunkId holds, const std::string& name)
-      : num_chunks(chunks),
-        headroom(reserve),
-        hold_max(holds),
-        policy(naive_policy(name, chunks)) {}
+  NaivePrimary(const Limits& l, const std::string& policy_name)
+      : limits(l),
+        policy(naive_policy(policy_name, l.num_chunks)),
+        generation(l.num_chunks, 0),
+        in_use(l.num_chunks, 0) {}
 
-  std::optional<Names> reserve_store(const Names& call, std::vector<ChunkId>& slots) {
-    Names absent;
+  // -- writing -------------------------------------------------------------------------------------
+  std::optional<Store> reserve_store(const Names& call) {
+    Store out;
     for (const int k : call)
-      if (!entries.contains(k) && std::find(absent.begin(), absent.end(), k) == absent.end())
-        absent.push_back(k);
-    if (absent.empty()) return absent;
-    samples.push_back(absent.size());
-    if (!make_room(absent.size(), call, false)) return std::nullopt;
-    for (const int k : absent) slots.push_back(begin_writing(k, false));
-    return absent;
+      if (!entries.contains(k) && std::find(out.keys.begin(), out.keys.end(), k) == out.keys.end())
+        out.keys.push_back(k);
+    if (out.keys.empty()) return out;
+    sample(out.keys.size());
+    const auto evicted_before = evictions;
+    if (!make_room(out.keys.size(), call, false)) return std::nullopt;
+    out.evicted = static_cast<std::uint32_t>(evictions - evicted_before);
+    for (const int k : out.keys) out.chunks.push_back(begin_writing(k, false));
+    return out;
   }
-  std::size_t reserve_promotion(const Names& call, std::vector<ChunkId>& slots) {
+  /// The keys are absent and distinct. The longest prefix that leaves the headroom; a sample of 1 for
+  /// each chunk that was tried one at a time.
+  std::vector<ChunkId> reserve_promotion(const Names& call) {
     std::size_t granted = 0;
-    while (granted < call.size() && free() + evictable() > headroom + granted) ++granted;
-    make_room(granted, call, true);
-    for (std::size_t i = 0; i < granted; ++i) slots.push_back(begin_writing(call[i], true));
-    for (std::size_t i = 0; i < granted + (granted < call.size() ? 1 : 0); ++i)
-      samples.push_back(1);
-    return granted;
+    while (granted < call.size() && free() + evictable() > limits.headroom + granted) ++granted;
+    while (!make_room(granted, {}, true)) granted = std::min<std::size_t>(granted - 1, free());
+    std::vector<ChunkId> chunks;
+    for (std::size_t i = 0; i < granted; ++i) chunks.push_back(begin_writing(call[i], true));
+    for (std::size_t i = 0; i < std::min(call.size(), granted + 1); ++i) sample(1);
+    return chunks;
   }
   void publish(const Names& which) {
     Event e;
@@ -241,13 +90,13 @@ class NaivePrimary {
       e.keys.push_back(k);
       e.chunks.push_back(entry.chunk);
     }
-    if (!e.keys.empty()) events.push_back(e);
+    if (!e.keys.empty()) record(e);
   }
   void drop_writing(const Names& which, bool quarantine) {
     for (const int k : which) {
       if (entries.at(k).ready) continue;
       const ChunkId chunk = entries.at(k).chunk;
-      policy->remove(k);
+      if (!entries.at(k).detached) policy->remove(k);
       entries.erase(k);
       if (quarantine)
         quarantined.insert(chunk);
@@ -255,11 +104,8 @@ class NaivePrimary {
         free_list.push_back(chunk);
     }
   }
-  void release(ChunkId chunk) {
-    if (quarantined.erase(chunk) == 0) return;
-    if (chunk < next_unused) free_list.push_back(chunk);
-    // else: numbering restarted below it, it counts as never used again
-  }
+
+  // -- keeping -------------------------------------------------------------------------------------
   void pin(int k) {
     if (!kept(k)) policy->became_kept(k);
     ++entries.at(k).pins;
@@ -267,38 +113,69 @@ class NaivePrimary {
   }
   void unpin(int k) {
     --entries.at(k).pins;
-    if (!kept(k)) policy->became_evictable(k);
+    if (!kept(k)) end_keeping(k);
   }
   bool hold(int k) {
     Entry& e = entries.at(k);
-    if (e.holds == 0 && held() >= hold_max) return ++holds_refused, false;
+    if (e.holds == 0 && held() >= limits.holds_max) return ++holds_refused, false;
     if (e.ready && !kept(k)) policy->became_kept(k);
     ++e.holds;
     return true;
   }
   void release_hold(int k) {
     --entries.at(k).holds;
-    if (entries.at(k).ready && !kept(k)) policy->became_evictable(k);
+    if (entries.at(k).ready && !kept(k)) end_keeping(k);
   }
+
+  // -- forgetting ----------------------------------------------------------------------------------
   bool remove(int k) {
     const auto it = entries.find(k);
     if (it == entries.end() || !it->second.ready || kept(k)) return false;
-    events.push_back({true, {k}, {it->second.chunk}});
+    record({true, {k}, {it->second.chunk}});
     free_list.push_back(it->second.chunk);
     policy->remove(k);
     entries.erase(it);
     return true;
   }
-  void reset(const std::set<ChunkId>& in_use) {
-    quarantined.insert(in_use.begin(), in_use.end());
+  /// nullopt: the key was absent, or is gone for good; else the number that stands for its chunk from now
+  /// on, until the chunk's last use has ended.
+  std::optional<int> forget(int k) {
+    if (!entries.contains(k) || remove(k)) return std::nullopt;
+    Entry e = entries.at(k);
+    if (e.ready) record({true, {k}, {e.chunk}});
+    policy->remove(k);
+    entries.erase(k);
+    e.detached = true;
+    entries[--last_detached] = e;
+    return last_detached;
+  }
+  void reset() {
+    for (ChunkId c = 0; c < limits.num_chunks; ++c)
+      if (in_use[c] > 0 && quarantined.insert(c).second) found_in_use.push_back(c);
     entries.clear();
     free_list.clear();
     next_unused = 0;
     policy->clear();
   }
+  void release_quarantined(ChunkId chunk) {
+    if (!quarantined.contains(chunk)) return;
+    std::erase(found_in_use, chunk);
+    if (in_use[chunk] > 0) return found_in_use.push_back(chunk);
+    quarantined.erase(chunk);
+    if (chunk < next_unused) free_list.push_back(chunk);
+    // else: numbering restarted below it, it counts as never used again
+  }
+  ChunkId reclaim() {
+    ChunkId n = 0;
+    for (const ChunkId c : std::vector<ChunkId>(found_in_use))
+      if (in_use[c] == 0) release_quarantined(c), ++n;
+    return n;
+  }
 
+  // -- counting ------------------------------------------------------------------------------------
   [[nodiscard]] bool kept(int k) const { return entries.at(k).pins > 0 || entries.at(k).holds > 0; }
-  [[nodiscard]] ChunkId count(bool (*what)(const Entry&)) const {
+  template <class F>
+  [[nodiscard]] ChunkId count(F what) const {
     return static_cast<ChunkId>(std::count_if(entries.begin(), entries.end(),
                                               [&](const auto& e) { return what(e.second); }));
   }
@@ -316,61 +193,108 @@ class NaivePrimary {
   }
   [[nodiscard]] ChunkId unused() const {
     ChunkId n = 0;
-    for (ChunkId c = next_unused; c < num_chunks; ++c) n += quarantined.contains(c) ? 0 : 1;
+    for (ChunkId c = next_unused; c < limits.num_chunks; ++c) n += quarantined.contains(c) ? 0 : 1;
     return n;
   }
   [[nodiscard]] ChunkId free() const { return unused() + static_cast<ChunkId>(free_list.size()); }
 
-  ChunkId num_chunks;
-  ChunkId headroom;
-  ChunkId hold_max;
+  const Limits limits;
   std::unique_ptr<NaivePolicy> policy;
   std::map<int, Entry> entries;
-  std::vector<ChunkId> free_list;
+  std::vector<std::uint32_t> generation;  // per slot: how often it was handed out
+  std::vector<int> in_use;                // per slot
+  std::vector<ChunkId> free_list;         // handed out from the back
   std::set<ChunkId> quarantined;
+  std::vector<ChunkId>
+      found_in_use;  // those of them that nobody will release: looked at by reclaim
   ChunkId next_unused = 0;
-  std::vector<Event> events;
-  std::vector<std::uint64_t> samples;
-  std::uint64_t holds_refused = 0;
-  std::uint64_t evictions = 0;
-  std::uint64_t evicted_unread = 0;
+  std::deque<Event> events;
+  std::uint64_t events_dropped = 0;
+  std::array<std::uint64_t, 10> samples_up_to{};
+  std::uint64_t samples = 0, samples_sum = 0;
+  int last_detached = 0;
+  std::uint64_t holds_refused = 0, evictions = 0, evicted_unread = 0, met_in_use = 0;
 
  private:
-  bool make_room(std::size_t n, const Names& call, bool first_first) {
-    if (n <= free()) return true;
-    const std::size_t need = n - free();
-    std::set<int> may_go;
-    for (const auto& [k, e] : entries)
-      if (e.ready && !kept(k) && std::find(call.begin(), call.end(), k) == call.end())
-        may_go.insert(k);
-    const auto victims = policy->evict(need, may_go);
-    if (!victims) return false;
-    Event e{true, {}, {}};
-    for (const int k : *victims) {
-      const Entry& entry = entries.at(k);
-      e.keys.push_back(k);
-      e.chunks.push_back(entry.chunk);
-      ++evictions;
-      evicted_unread += entry.promoted_unread ? 1 : 0;
-      if (first_first)
-        free_list.insert(free_list.begin(), entry.chunk);
-      else
-        free_list.push_back(entry.chunk);
-      entries.erase(k);
+  void end_keeping(int k) {
+    if (!entries.at(k).detached) return policy->became_evictable(k);
+    free_list.push_back(entries.at(k).chunk);
+    entries.erase(k);
+  }
+  void sample(std::size_t size) {
+    std::uint64_t bound = 1;
+    for (auto& n : samples_up_to) {
+      n += size <= bound ? 1 : 0;
+      bound *= 4;
     }
+    ++samples;
+    samples_sum += size;
+  }
+  void record(const Event& e) {
+    if (!limits.events_max) return;
     events.push_back(e);
-    return true;
+    if (events.size() <= *limits.events_max) return;
+    events.pop_front();
+    ++events_dropped;
+  }
+  /// Slots in the order in which they would be handed out.
+  [[nodiscard]] std::vector<ChunkId> hand_out_order() const {
+    std::vector<ChunkId> order;
+    for (ChunkId c = next_unused; c < limits.num_chunks; ++c)
+      if (!quarantined.contains(c)) order.push_back(c);
+    order.insert(order.end(), free_list.rbegin(), free_list.rend());
+    return order;
+  }
+  /// A slot that is in use is never handed out: of the next n, those in use are set aside and counted.
+  void set_aside(std::size_t n) {
+    std::size_t good = 0;
+    for (const ChunkId c : hand_out_order()) {
+      if (good == n) return;
+      if (in_use[c] == 0) {
+        ++good;
+        continue;
+      }
+      std::erase(free_list, c);
+      quarantined.insert(c);
+      found_in_use.push_back(c);
+      ++met_in_use;
+    }
+  }
+  bool make_room(std::size_t n, const Names& call, bool first_victim_first) {
+    Event e{true, {}, {}};
+    bool enough = false;
+    while (true) {
+      set_aside(n);
+      enough = n <= free();
+      if (enough || n - free() > evictable()) break;
+      std::set<int> may_go;
+      for (const auto& [k, entry] : entries)
+        if (entry.ready && !kept(k) && std::find(call.begin(), call.end(), k) == call.end())
+          may_go.insert(k);
+      const auto victims = policy->evict(n - free(), may_go);
+      if (!victims) break;
+      for (const int k : *victims) forget_victim(k, first_victim_first, e);
+    }
+    if (!e.keys.empty()) record(e);
+    return enough;
+  }
+  void forget_victim(int k, bool first_victim_first, Event& e) {
+    const Entry& entry = entries.at(k);
+    e.keys.push_back(k);
+    e.chunks.push_back(entry.chunk);
+    ++evictions;
+    evicted_unread += entry.promoted_unread ? 1 : 0;
+    free_list.insert(first_victim_first ? free_list.begin() : free_list.end(), entry.chunk);
+    entries.erase(k);
   }
   ChunkId begin_writing(int k, bool promoted) {
-    ChunkId chunk = kNoChunk;
-    if (unused() > 0) {
-      while (quarantined.contains(next_unused)) ++next_unused;
-      chunk = next_unused++;
-    } else {
-      chunk = free_list.back();
+    const ChunkId chunk = hand_out_order().front();
+    if (unused() > 0)
+      next_unused = chunk + 1;
+    else
       free_list.pop_back();
-    }
-    entries[k] = {chunk, false, promoted, 0, 0};
+    ++generation[chunk];
+    entries[k] = {chunk, false, promoted, false, 0, 0};
     policy->insert(k);
     return chunk;
   }

@@ -1,4 +1,4 @@
-#include "kv_offload/tests/actors/virtual_engine.hpp"
+#include "kv_offload/tests/support/virtual_engine.hpp"
 
 #include "kv_offload/actors/json_config.hpp"
 
@@ -27,6 +27,12 @@ VirtualEngine::VirtualEngine(Options options)
   config.cpu_bytes_to_use = 4096ULL * options.chunks;
   config.primary = options.primary;
   config.enable_kv_events = options.events;
+  config.eviction_policy = options.eviction;
+  config.tokens_per_chunk = options.tokens_per_chunk;
+  config.store_threshold = options.store_threshold;
+  config.probes_max = options.probes_max;
+  config.offload_prompt_only = options.offload_prompt_only;
+  config.atomic_groups = options.atomic_groups;
   for (std::size_t t = 0; t < options.tiers; ++t) {
     SecondaryTierConfig tier;
     tier.type = "scripted";
@@ -58,6 +64,10 @@ VirtualEngine::VirtualEngine(Options options)
     auto tier = std::make_shared<ScriptedTier>();
     auto sink = std::make_shared<LaneSink>(static_cast<TierIndex>(t));
     tier->sink = sink.get();
+    gates_.push_back(std::make_shared<ParentGate>(static_cast<TierIndex>(t), 16, parts.external_expired));
+    tier->parent = gates_.back().get();
+    if (options.setup_tier) options.setup_tier(t, *tier);
+    parts.gates.push_back(gates_.back());
     tiers_.push_back(tier);
     sinks_.push_back(sink);
     parts.tiers.push_back(tier);
@@ -73,6 +83,7 @@ VirtualEngine::VirtualEngine(Options options)
 }
 
 VirtualEngine::~VirtualEngine() {
+  for (auto& gate : gates_) gate->close();
   for (auto& sink : sinks_) sink->close();
   const auto stop = [&](auto& actor) {
     auto slot = std::make_shared<CompletionSlot<Ok>>(0U);
@@ -98,9 +109,13 @@ void VirtualEngine::advance(Duration d) {
   }
 }
 
-RequestHandle VirtualEngine::request(const std::string& id, TierFilter filter) {
-  auto call = start<RequestHandle>([&](Reply<RequestHandle> reply) {
-    return NewRequestCall{NewRequest{id, 0, filter}, std::move(reply)};
+OpenedRequest VirtualEngine::request(const std::string& id, TierFilter filter) {
+  return request(NewRequest{.req_id = id, .load_tiers = std::move(filter)});
+}
+
+OpenedRequest VirtualEngine::request(NewRequest request, std::optional<TierIndex> excluded) {
+  auto call = start<OpenedRequest>([&](Reply<OpenedRequest> reply) {
+    return NewRequestCall{std::move(request), excluded, std::move(reply)};
   });
   auto handle = call.get();
   REQUIRE(handle);
@@ -114,9 +129,9 @@ VirtualEngine::Call<LookupAnswer> VirtualEngine::lookup(RequestHandle request, c
   });
 }
 
-Expected<StorePlan> VirtualEngine::prepare_store(RequestHandle request, const KeyList& keys) {
+Expected<StorePlan> VirtualEngine::prepare_store(RequestHandle request, const KeyList& keys, StoreOptions options) {
   return start<StorePlan>([&](Reply<StorePlan> reply) {
-           return PrepareStoreCall{request, std::make_shared<const KeyList>(keys), std::move(reply)};
+           return PrepareStoreCall{request, std::make_shared<const KeyList>(keys), options, std::move(reply)};
          }).get();
 }
 
@@ -140,6 +155,47 @@ Expected<LoadPlan> VirtualEngine::prepare_load(RequestHandle request, const KeyL
 
 Expected<Ok> VirtualEngine::complete_load(LeaseId lease) {
   return start<Ok>([&](Reply<Ok> reply) { return CompleteLoadCall{lease, std::move(reply)}; }).get();
+}
+
+LookupResult VirtualEngine::poll(RequestHandle request, const OffloadKey& key) {
+  const auto answer = lookup(request, {key}, {.wait = LookupWait::polled, .hold = false}).get();
+  REQUIRE(answer);
+  return answer->results.at(0);
+}
+
+void VirtualEngine::step(bool ends, ScheduleEnd end) {
+  REQUIRE(start<Ok>([&](Reply<Ok> reply) { return StepCall{ends, std::move(end), std::move(reply)}; }).get());
+}
+
+void VirtualEngine::touch(RequestHandle request, const KeyList& keys) {
+  REQUIRE(start<Ok>([&](Reply<Ok> reply) {
+            return TouchCall{request, std::make_shared<const KeyList>(keys), std::move(reply)};
+          }).get());
+}
+
+std::vector<OffloadingEvent> VirtualEngine::take_events() {
+  using Events = std::vector<OffloadingEvent>;
+  auto events = start<Events>([](Reply<Events> reply) { return EventsCall{std::move(reply)}; }).get();
+  REQUIRE(events);
+  return *events;
+}
+
+Expected<ForgetSummary> VirtualEngine::forget(const KeyList& keys, const std::string& tenant, bool whole_tenant) {
+  return start<ForgetSummary>([&](Reply<ForgetSummary> reply) {
+           return ForgetCall{std::make_shared<const KeyList>(keys), tenant, whole_tenant, std::move(reply)};
+         }).get();
+}
+
+bool VirtualEngine::has_pending_work() {
+  return *start<bool>([](Reply<bool> reply) { return PendingWorkCall{std::move(reply)}; }).get();
+}
+
+void VirtualEngine::allocated(RequestHandle request, std::uint64_t device_tokens) {
+  REQUIRE(start<Ok>([&](Reply<Ok> reply) { return AllocatedCall{request, device_tokens, std::move(reply)}; }).get());
+}
+
+Expected<Ok> VirtualEngine::reset() {
+  return start<Ok>([](Reply<Ok> reply) { return ResetCall{false, {}, std::move(reply)}; }).get();
 }
 
 Expected<RequestSummary> VirtualEngine::finish(RequestHandle request) {

@@ -11,7 +11,9 @@
 #include <catch2/catch.hpp>
 
 #include <deque>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
 
 namespace kv_offload::test {
@@ -27,10 +29,41 @@ class ScriptedTier : public SecondaryTier {
   std::deque<TransferJob> jobs;     ///< waiting for finish()
   std::vector<std::pair<ProbeId, KeyList>> probes;
   std::vector<JobId> cancelled;
+  std::deque<TransferJob> submitted;  ///< every job ever, in order
   TierSink* sink = nullptr;
+  ParentManager* parent = nullptr;    ///< the engine, for a tier that serves others
+  // What the tier is and wants; set before the engine is made (Options::setup_tier).
+  bool in_memory = false;             ///< answers lookups at once, without a probe
+  bool forgets = true;
+  TierTraits tier_traits{"scripted", Medium::storage, Locality::local, false, false};
+  OffloadPolicy policy = OffloadPolicy::chunk_level;
+  std::vector<std::string> calls;     ///< "open r", "close r", "touch n", in order
+  std::vector<OffloadingEvent> events;
 
-  TierTraits traits() const override { return {"scripted", Medium::storage, Locality::local}; }
+  TierTraits traits() const override { return tier_traits; }
   Expected<Ok> start() override { return Ok{}; }
+  std::optional<LookupResult> lookup(const OffloadKey& key) override {
+    if (!in_memory) return std::nullopt;
+    return present.contains(key) ? LookupResult::hit : LookupResult::miss;
+  }
+  OffloadPolicy on_new_request(const RequestContext& r) override {
+    calls.push_back("open " + r.request.req_id);
+    return policy;
+  }
+  void on_request_finished(const RequestContext& r) override { calls.push_back("close " + r.request.req_id); }
+  void touch(const KeyList& keys) override { calls.push_back("touch " + std::to_string(keys.size())); }
+  bool forget(ForgetId id, KeyList keys) override {
+    if (!forgets) return false;
+    std::uint64_t n = 0;
+    for (const auto& key : keys) n += present.erase(key);
+    sink->forgot(id, n, {});
+    return true;
+  }
+  bool forget_tenant(ForgetId id, std::uint64_t salt) override {
+    sink->forgot(id, std::erase_if(present, [&](const auto& key) { return key.has_salt(salt); }), {});
+    return true;
+  }
+  std::vector<OffloadingEvent> take_events() override { return std::exchange(events, {}); }
   bool probe(ProbeId id, KeyList keys) override {
     probes.emplace_back(id, keys);
     if (answers_probes) answer_probe(id, keys);
@@ -44,6 +77,7 @@ class ScriptedTier : public SecondaryTier {
   }
   void submit(std::vector<TransferJob> batch) override {
     for (auto& job : batch) {
+      submitted.push_back(job);
       jobs.push_back(std::move(job));
       if (automatic) finish(0);
     }
@@ -92,6 +126,13 @@ class VirtualEngine {
     double pin_share = 0.4;
     PrimaryConfig primary{0.0, 0.3, 0.3};
     bool events = false;
+    std::string eviction = "lru";
+    std::uint32_t tokens_per_chunk = 0;
+    std::uint32_t store_threshold = 0;
+    std::uint32_t probes_max = 65536;
+    bool offload_prompt_only = true;
+    std::vector<std::vector<std::uint32_t>> atomic_groups = {};
+    std::function<void(std::size_t, ScriptedTier&)> setup_tier = {};
   };
   explicit VirtualEngine(Options options);
   ~VirtualEngine();
@@ -121,14 +162,25 @@ class VirtualEngine {
     return {slot};
   }
 
-  RequestHandle request(const std::string& id = "r", TierFilter filter = {});
+  OpenedRequest request(const std::string& id = "r", TierFilter filter = {});
+  OpenedRequest request(NewRequest request, std::optional<TierIndex> excluded = {});
   Call<LookupAnswer> lookup(RequestHandle request, const KeyList& keys, LookupOptions options = {});
-  Expected<StorePlan> prepare_store(RequestHandle request, const KeyList& keys);
+  Expected<StorePlan> prepare_store(RequestHandle request, const KeyList& keys, StoreOptions options = {});
   Call<StoreOutcome> complete_store(LeaseId lease, CompleteStoreOptions options = {});
   /// prepare and complete, as a caller does.
   void store(RequestHandle request, const KeyList& keys);
   Expected<LoadPlan> prepare_load(RequestHandle request, const KeyList& keys);
   Expected<Ok> complete_load(LeaseId lease);
+  /// The polling view: what one key's lookup says now.
+  LookupResult poll(RequestHandle request, const OffloadKey& key);
+  void step_begin() { step(false, {}); }
+  void step_end(ScheduleEnd end = {}) { step(true, std::move(end)); }
+  void touch(RequestHandle request, const KeyList& keys);
+  std::vector<OffloadingEvent> take_events();
+  Expected<ForgetSummary> forget(const KeyList& keys, const std::string& tenant = {}, bool whole_tenant = false);
+  bool has_pending_work();
+  void allocated(RequestHandle request, std::uint64_t device_tokens);
+  Expected<Ok> reset();
   Expected<RequestSummary> finish(RequestHandle request);
   Expected<Ok> abort(RequestHandle request);
   EngineStats stats();
@@ -142,12 +194,14 @@ class VirtualEngine {
   std::vector<std::string> log;
 
  private:
+  void step(bool ends, ScheduleEnd end);
   std::unique_ptr<caf::actor_system_config> config_;
   std::unique_ptr<caf::actor_system> system_;
   std::vector<std::byte> memory_;
   std::unique_ptr<std::atomic<std::uint32_t>[]> in_use_;
   std::vector<std::shared_ptr<ScriptedTier>> tiers_;
   std::vector<std::shared_ptr<LaneSink>> sinks_;
+  std::vector<std::shared_ptr<ParentGate>> gates_;
   std::vector<std::string> trace_;
 };
 

@@ -27,7 +27,7 @@ std::string error_of(const Object& object) {
   return config.error().detail;
 }
 
-TEST_CASE("only the root is required; everything else has its default", "[fs]") {
+TEST_CASE("only the root is required, everything else has its default", "[fs]") {
   const auto config = parse(with("root_dir", std::string("/data")));
   REQUIRE(config);
   CHECK(config->root_dir == "/data");

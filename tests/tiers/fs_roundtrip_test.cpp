@@ -148,51 +148,24 @@ TEST_CASE("durable stores are stores", "[fs][io]") {
   CHECK(test::open_descriptors() == before);
 }
 
-TEST_CASE("one stored event names all keys of a store that fully succeeded", "[fs][io]") {
-  KV_OFFLOAD_NEEDS_URING();
-  FsFixture f;
-  f.config.enable_kv_events = true;
-  f.config.locality = Locality::remote;
-  f.start();
-  f.store_named(0, 2);
-  CHECK(f.store(tier_keys(0, 3)).success);  // two of them present already
-  f.faults->store_error_every = 2;
-  CHECK_FALSE(f.store(tier_keys(10, 2)).success);
-  f.faults->store_error_every = 0;
-  REQUIRE(f.load(tier_keys(0, 2), 8).success);
-  const auto events = f.tier->take_events();
-  REQUIRE(events.size() == 2);
-  CHECK(events[0].keys == tier_keys(0, 2));
-  CHECK(events[1].keys == tier_keys(0, 3));
-  CHECK_FALSE(events[1].removed);
-  CHECK(events[1].medium == Medium::storage);
-  CHECK(events[1].locality == Locality::remote);
-  CHECK(f.tier->take_events().empty());
-}
-
-TEST_CASE("without being asked for, no event is kept", "[fs][io]") {
-  KV_OFFLOAD_NEEDS_URING();
-  FsFixture f;
-  f.start();
-  f.store_named(0, 2);
-  CHECK(f.tier->take_events().empty());
-}
-
 TEST_CASE("a thousand transfers, good and bad, leave no descriptor open", "[fs][io]") {
   KV_OFFLOAD_NEEDS_URING();
+  // Syncs are slow where others write, too: a few of them meet every path.
+  const auto [durability, count] =
+      GENERATE(table<Durability, ChunkId>({{Durability::none, 200}, {Durability::full, 6}}));
   FsFixture::Options options;
   options.row_bytes = 4096;
   options.num_chunks = 200;
   FsFixture f(options);
-  f.config.durability = Durability::full;
+  f.config.durability = durability;
   f.start();
-  f.store_named(0, 10);
+  f.store_named(0, 5);
   const std::size_t before = test::open_descriptors();
   f.faults->store_error_every = 3;
   f.faults->load_error_every = 5;
   for (std::uint64_t round = 0; round < 3; ++round) {
-    f.store(tier_keys(1000 * round, 200));
-    f.load(tier_keys(1000 * round, 200));
+    f.store(tier_keys(1000 * (round + 1), count));
+    f.load(tier_keys(1000 * (round + 1), count));
   }
   test::flip_byte(f.path_of(tier_key(0)), 100);
   std::filesystem::resize_file(f.path_of(tier_key(1)), 512);

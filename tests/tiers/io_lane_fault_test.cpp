@@ -1,4 +1,5 @@
 #include "kv_offload/tests/support/tier_lane_fixture.hpp"
+#include "kv_offload/tiers/io/lane_faults.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -30,6 +31,40 @@ TEST_CASE("a slow device holds transfers back in time, not the lane", "[io][lane
   const JobResult result = f.end_of(id);
   CHECK(result.success);
   CHECK(result.transfer_time == 2ms);
+}
+
+TEST_CASE("a lifted fault lets go of what it holds at once", "[io][lane]") {
+  LaneFixture f;
+  f.is_time_frozen = true;
+  SECTION("a delay") { f.faults->delay_us = 3'600'000'000; }
+  SECTION("a factor") { f.faults->slow_factor = 1e9; }
+  f.start();
+  const JobId id = f.submit(f.job(false, tier_keys(0, 1)));
+  while (f.memory.uses() == 0) f.make_turns(1);
+  f.make_turns(10);
+  CHECK_FALSE(f.sink.has_ended(id));
+  f.faults->delay_us = 0;
+  f.faults->slow_factor = 1.0;
+  CHECK(f.end_of(id).success);
+}
+
+TEST_CASE("a slow device is slow by what it took, not by what the lane's thread waited", "[io]") {
+  const auto switches = std::make_shared<TierFaults>();
+  const LaneFaults faults(switches);
+  const MonotonicTime start{1h};
+  const auto added = [&](Duration took) { return faults.due(start, start + took) - start - took; };
+  CHECK(added(10s) == 0s);
+  switches->slow_factor = 20.0;
+  CHECK(added(0s) == 20 * 200us);  // a cache answered: still visibly slow
+  CHECK(added(100us) == 20 * 200us - 100us);
+  CHECK(added(1ms) == 19 * 1ms);
+  CHECK(added(50ms) == 19 * 50ms);
+  CHECK(added(10s) == 19 * 50ms);  // the thread stood still
+  switches->delay_us = 7000;
+  CHECK(added(1ms) == 19 * 1ms + 7ms);
+  switches->slow_factor = 0.5;  // no device is made faster
+  CHECK(added(1ms) == 7ms);
+  CHECK(LaneFaults(nullptr).due(start, start + 1ms) == start + 1ms);
 }
 
 TEST_CASE("a held transfer keeps its share of the bytes in flight", "[io][lane]") {

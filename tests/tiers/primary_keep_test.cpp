@@ -216,7 +216,7 @@ TEST_CASE("a free slot in use is not handed out, and counted as a broken promise
   CHECK(f.broken_identity() == "");
 }
 
-TEST_CASE("a victim whose slot is in use makes room for nobody; another one goes",
+TEST_CASE("a victim whose slot is in use makes room for nobody, another one goes",
           "[primary][unit]") {
   InUse in_use(3);
   PrimaryFixture f({.num_chunks = 3, .events = true}, "lru", in_use.counts.get());

@@ -44,6 +44,23 @@ bool ExampleTier::probe(ProbeId probe, KeyList keys) {
   return true;
 }
 
+std::optional<LookupResult> ExampleTier::lookup(const OffloadKey& key) {
+  return chunks_.contains(key) ? LookupResult::hit : LookupResult::miss;
+}
+
+bool ExampleTier::forget(ForgetId forget, KeyList keys) {
+  std::uint64_t gone = 0;
+  for (const OffloadKey& key : keys) gone += chunks_.erase(key);
+  environment_.sink->forgot(forget, gone, {});
+  return true;
+}
+
+bool ExampleTier::forget_tenant(ForgetId forget, std::uint64_t salt) {
+  const auto gone = std::erase_if(chunks_, [salt](const auto& entry) { return entry.first.has_salt(salt); });
+  environment_.sink->forgot(forget, gone, {});
+  return true;
+}
+
 void ExampleTier::submit(std::vector<TransferJob> jobs) {
   for (const TransferJob& job : jobs) {
     JobResult result;

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,9 +35,12 @@ class ExampleTier final : public SecondaryTier {
   [[nodiscard]] TierTraits traits() const override;
   Expected<Ok> start() override;
   bool probe(ProbeId probe, KeyList keys) override;
+  std::optional<LookupResult> lookup(const OffloadKey& key) override;
   void submit(std::vector<TransferJob> jobs) override;
   void cancel(JobId /*job*/) override {}  // nothing is ever queued
   void cancel_queued() override {}
+  bool forget(ForgetId forget, KeyList keys) override;
+  bool forget_tenant(ForgetId forget, std::uint64_t salt) override;
   [[nodiscard]] TierStats stats() const override { return stats_; }
   bool stop(Duration patience) override;
 

@@ -18,8 +18,6 @@ namespace {
 
 /// Refused files remembered; 64 Ki keys are about 10 MiB.
 constexpr std::size_t kRefusedKeysMax = 1U << 16;
-/// Events that nobody took; a tier's actor takes them at every step.
-constexpr std::size_t kEventsMax = 1U << 16;
 constexpr int kTempTries = 4;  ///< a taken temporary name is a wonder; four are an error
 constexpr mode_t kDirectoryMode = 0700;
 constexpr mode_t kFileMode = 0600;
@@ -304,7 +302,7 @@ void FsStorage::job_ended(const TransferJob& job, const JobResult& result) {
   event.medium = Medium::storage;
   event.locality = config_.locality;
   const std::lock_guard lock(shared_->mutex);
-  if (shared_->events.size() < kEventsMax)
+  if (shared_->events.size() < FsShared::kEventsMax)
     shared_->events.push_back(std::move(event));
   else
     ++shared_->events_dropped;

@@ -20,6 +20,9 @@ namespace kv_offload {
 
 /// What the lane tells the tier's actor about its files. Any thread.
 struct FsShared {
+  /// Events that nobody took; an engine takes them at every step.
+  static constexpr std::size_t kEventsMax = 1U << 16;
+
   std::atomic<std::uint64_t> corrupt_chunks{0};
   std::atomic<std::uint64_t> foreign_refused{0};
   std::atomic<bool> is_direct{
@@ -29,7 +32,7 @@ struct FsShared {
   std::mutex mutex;                            // guards the rest
   std::optional<FileMapper> next_mapper;
   std::vector<OffloadingEvent> events;
-  std::uint64_t events_dropped = 0;
+  std::uint64_t events_dropped = 0;  // since they were taken last
 };
 
 /// One file per chunk. Stores write a private temporary file, attach the digest and rename it into

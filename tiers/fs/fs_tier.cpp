@@ -5,7 +5,9 @@
 #include "kv_offload/tiers/io/chunk_transfer.hpp"
 #include "kv_offload/tiers/io/uring_backend.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 namespace kv_offload {
@@ -56,9 +58,11 @@ Expected<std::unique_ptr<SecondaryTier>> FsTier::make(const FsConfig& config,
 
   auto shared = std::make_shared<FsShared>();
   auto backend = make_backend ? make_backend(options) : make_ring(options);
-  auto storage = std::make_unique<FsStorage>(*mapper, config, primary.payload_bytes, shared);
+  FsConfig effective = config;
+  effective.enable_kv_events = config.enable_kv_events && environment.kv_events;
+  auto storage = std::make_unique<FsStorage>(*mapper, effective, primary.payload_bytes, shared);
   auto lane = std::make_unique<Lane>(std::move(options), std::move(backend), std::move(storage));
-  return std::unique_ptr<SecondaryTier>(new FsTier(config, identity, std::move(*mapper),
+  return std::unique_ptr<SecondaryTier>(new FsTier(std::move(effective), identity, std::move(*mapper),
                                                    std::move(environment), std::move(shared),
                                                    std::move(lane)));
 }
@@ -112,6 +116,20 @@ void FsTier::log(const std::string& line) const {
 
 bool FsTier::probe(ProbeId probe, KeyList keys) { return lane_->probe(probe, std::move(keys)); }
 
+bool FsTier::forget(ForgetId forget, KeyList keys) {
+  return forgetter_.take({forget, mapper_, std::move(keys), std::nullopt});
+}
+
+bool FsTier::forget_tenant(ForgetId forget, std::uint64_t salt) {
+  return forgetter_.take({forget, mapper_, {}, salt});
+}
+
+bool FsTier::stop(Duration patience) {
+  const auto deadline = environment_.now() + patience;
+  const bool lane_ended = lane_->stop(patience);
+  return forgetter_.stop(std::max(deadline - environment_.now(), Duration::zero())) && lane_ended;
+}
+
 Expected<Ok> FsTier::set_revision(const std::string& revision) {
   auto identity = identity_;
   identity.revision = revision;
@@ -131,8 +149,17 @@ Expected<Ok> FsTier::set_revision(const std::string& revision) {
 }
 
 std::vector<OffloadingEvent> FsTier::take_events() {
-  const std::lock_guard lock(shared_->mutex);
-  return std::exchange(shared_->events, {});
+  std::vector<OffloadingEvent> events;
+  std::uint64_t dropped = 0;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    events.swap(shared_->events);
+    dropped = std::exchange(shared_->events_dropped, 0);
+  }
+  if (dropped > 0)
+    log(std::to_string(dropped) + " events were dropped: " +
+        std::to_string(FsShared::kEventsMax) + " waited already and nobody took them");
+  return events;
 }
 
 TierStats FsTier::stats() const {

@@ -2,6 +2,7 @@
 
 #include "kv_offload/messages/namespace_identity.hpp"
 #include "kv_offload/tiers/fs/fs_config.hpp"
+#include "kv_offload/tiers/fs/fs_forgetter.hpp"
 #include "kv_offload/tiers/fs/fs_storage.hpp"
 #include "kv_offload/tiers/io/lane.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
@@ -34,11 +35,13 @@ class FsTier final : public SecondaryTier {
   void submit(std::vector<TransferJob> jobs) override { lane_->submit(std::move(jobs)); }
   void cancel(JobId job) override { lane_->cancel(job); }
   void cancel_queued() override { lane_->cancel_queued(); }
+  bool forget(ForgetId forget, KeyList keys) override;
+  bool forget_tenant(ForgetId forget, std::uint64_t salt) override;
   /// Opens the directory of the new revision on the caller's thread: a few metadata calls, once.
   Expected<Ok> set_revision(const std::string& revision) override;
   std::vector<OffloadingEvent> take_events() override;
   [[nodiscard]] TierStats stats() const override;
-  bool stop(Duration patience) override { return lane_->stop(patience); }
+  bool stop(Duration patience) override;
 
  private:
   FsTier(FsConfig config, NamespaceIdentity identity, FileMapper mapper,
@@ -48,7 +51,8 @@ class FsTier final : public SecondaryTier {
         mapper_(std::move(mapper)),
         environment_(std::move(environment)),
         shared_(std::move(shared)),
-        lane_(std::move(lane)) {}
+        lane_(std::move(lane)),
+        forgetter_(environment_.sink) {}
   Expected<Ok> open_directory(const std::string& backend);
   [[nodiscard]] OffloadError labelled(const OffloadError& error) const;
   void log(const std::string& line) const;
@@ -59,6 +63,7 @@ class FsTier final : public SecondaryTier {
   const TierEnvironment environment_;
   const std::shared_ptr<FsShared> shared_;
   const std::unique_ptr<Lane> lane_;
+  FsForgetter forgetter_;
 };
 
 }  // namespace kv_offload

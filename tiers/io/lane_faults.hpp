@@ -33,19 +33,25 @@ class LaneFaults {
     return switches_ && is_nth(++chunks_stored_, switches_->corrupt_every.load());
   }
 
-  /// When a transfer that really took from `started` to `now` may be reported.
-  [[nodiscard]] MonotonicTime due(MonotonicTime started, MonotonicTime now) const {
-    if (!switches_) return now;
+  /// When a transfer that ran from `started` to `finished` may be reported, by the switches as they are
+  /// now: what is held is asked about again, so that a lifted fault lets go at once.
+  [[nodiscard]] MonotonicTime due(MonotonicTime started, MonotonicTime finished) const {
+    if (!switches_) return finished;
     const double factor = switches_->slow_factor.load();
     const Duration delay = std::chrono::microseconds(switches_->delay_us.load());
-    if (factor <= 1.0) return now + delay;
-    // A transfer served from a cache takes almost nothing; slowing it down must still be visible.
-    const Duration real = std::max<Duration>(now - started, std::chrono::microseconds(200));
-    const auto slowed = std::chrono::duration_cast<Duration>(real * factor);
-    return std::max(started + slowed, now) + delay;
+    if (factor <= 1.0) return finished + delay;
+    const Duration measured = std::min<Duration>(finished - started, kMeasuredMax);
+    const Duration real = std::max(measured, kMeasuredMin);
+    return finished + std::chrono::duration_cast<Duration>(real * factor) - measured + delay;
   }
 
  private:
+  /// A transfer served from a cache takes almost nothing; slowing it down must still be visible.
+  static constexpr Duration kMeasuredMin = std::chrono::microseconds(200);
+  /// Beyond it the time was the lane's, which did not get the processor, and not the device's: no chunk
+  /// takes longer on a device worth slowing down. Stalls are not to be multiplied.
+  static constexpr Duration kMeasuredMax = std::chrono::milliseconds(50);
+
   static bool is_nth(std::uint64_t count, std::uint32_t n) { return n != 0 && count % n == 0; }
 
   std::shared_ptr<TierFaults> switches_;

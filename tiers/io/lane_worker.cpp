@@ -29,8 +29,8 @@ constexpr std::uint64_t kFinishLoadUs = 2;
 constexpr std::uint64_t digest_us(std::uint64_t bytes) { return bytes / 10'000; }
 /// Sleep without work. Everything that matters wakes the lane; this only bounds the wait.
 constexpr Duration kIdleWait = std::chrono::seconds(1);
-/// How often a held transfer looks whether the hang was lifted.
-constexpr Duration kHangPoll = milliseconds(2);
+/// How often a held transfer looks whether its fault was lifted.
+constexpr Duration kFaultPoll = milliseconds(2);
 constexpr int kDrainRounds = 20;  ///< of 50 ms each
 
 }  // namespace
@@ -266,18 +266,21 @@ void LaneWorker::completed(const IoCompletion& completion) {
   if (!t.io.complete(completion.result)) return to_push_.push_back(slot);
   if (!t.moves_row || !options_.faults) return io_over(slot);
 
-  const MonotonicTime now = options_.now();
-  const MonotonicTime due = faults_.due(t.io_started, now);
-  if (due > now || faults_.hangs())
-    held_.push_back({slot, due});
+  const Held held{slot, options_.now()};
+  if (faults_.hangs() || due(held) > held.finished)
+    held_.push_back(held);
   else
     io_over(slot);
+}
+
+MonotonicTime LaneWorker::due(const Held& held) const {
+  return faults_.due(transfers_[held.slot].io_started, held.finished);
 }
 
 void LaneWorker::release_held(MonotonicTime now) {
   if (faults_.hangs()) return;
   const auto still_held =
-      std::partition(held_.begin(), held_.end(), [&](const Held& held) { return held.due > now; });
+      std::partition(held_.begin(), held_.end(), [&](const Held& held) { return due(held) > now; });
   for (auto it = still_held; it != held_.end(); ++it) io_over(it->slot);
   held_.erase(still_held, held_.end());
 }
@@ -340,10 +343,10 @@ Duration LaneWorker::time_to_wait() {
   if (has_room(false) && !is_waiting(true)) wake_for |= LaneInbox::kStores;
   if (!inbox_.may_sleep(wake_for)) return Duration::zero();
   if (held_.empty()) return kIdleWait;
-  if (faults_.hangs()) return kHangPoll;
-  const auto next = std::min_element(held_.begin(), held_.end(),
-                                     [](const Held& a, const Held& b) { return a.due < b.due; });
-  return std::clamp<Duration>(next->due - options_.now(), Duration{1}, kIdleWait);
+  if (faults_.hangs()) return kFaultPoll;
+  MonotonicTime next = due(held_.front());
+  for (const Held& held : held_) next = std::min(next, due(held));
+  return std::clamp<Duration>(next - options_.now(), Duration{1}, kFaultPoll);
 }
 
 bool LaneWorker::is_done() const { return active_.empty() && inbox_.is_closed(); }

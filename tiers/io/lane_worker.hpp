@@ -60,7 +60,7 @@ class LaneWorker {
   };
   struct Held {
     TransferSlot slot = 0;
-    MonotonicTime due;
+    MonotonicTime finished;
   };
   struct Direction {
     ActiveJob* current = nullptr;  // its keys are being started
@@ -85,6 +85,7 @@ class LaneWorker {
   bool push_waiting();
   void completed(const IoCompletion& completion);
   void io_over(TransferSlot slot);
+  [[nodiscard]] MonotonicTime due(const Held& held) const;
   void release_held(MonotonicTime now);
   void do_work();
   void key_ended(TransferSlot slot, const KeyEnd& end);

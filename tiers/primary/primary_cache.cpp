@@ -89,7 +89,8 @@ void PrimaryCache::publish(std::span<const ChunkId> chunks) {
   OffloadingEvent stored = new_event(false);
   for (const ChunkId chunk : chunks) {
     assert(known(chunk));
-    if (!known(chunk) || slots_[chunk].state != ChunkState::writing) continue;
+    assert(!slots_[chunk].detached);
+    if (!known(chunk) || slots_[chunk].state != ChunkState::writing || slots_[chunk].detached) continue;
     slots_[chunk].state = ChunkState::ready;
     --write_pending_;
     set_evictable(chunk);  // held or not: the policy learns that the bytes are ready
@@ -106,8 +107,10 @@ void PrimaryCache::drop_writing(std::span<const ChunkId> chunks, bool quarantine
   for (const ChunkId chunk : chunks) {
     assert(known(chunk));
     if (!known(chunk) || slots_[chunk].state != ChunkState::writing) continue;
-    policy_->remove(index_.key_of(chunk), chunk);
-    index_.erase(chunk);
+    if (!slots_[chunk].detached) {
+      policy_->remove(index_.key_of(chunk), chunk);
+      index_.erase(chunk);
+    }
     --write_pending_;
     if (slots_[chunk].holds > 0) --held_;
     slots_[chunk] = Slot{};
@@ -181,6 +184,12 @@ ChunkId PrimaryCache::begin_writing(const OffloadKey& key, bool promoted) {
 
 // -- keeping ---------------------------------------------------------------------------------------
 
+void PrimaryCache::end_keeping(ChunkId chunk) {
+  if (!slots_[chunk].detached) return set_evictable(chunk);
+  slots_[chunk] = Slot{};
+  pool_.give_back(chunk);
+}
+
 void PrimaryCache::set_evictable(ChunkId chunk) {
   ++evictable_;
   policy_->mark_evictable(chunk);
@@ -205,7 +214,7 @@ void PrimaryCache::unpin(ChunkId chunk) {
   if (!known(chunk) || slots_[chunk].pins == 0) return;
   if (--slots_[chunk].pins > 0) return;
   --pinned_;
-  if (!slots_[chunk].kept()) set_evictable(chunk);
+  if (!slots_[chunk].kept()) end_keeping(chunk);
 }
 
 void PrimaryCache::unpin(ChunkId chunk, std::uint32_t generation) {
@@ -230,7 +239,7 @@ void PrimaryCache::release_hold(ChunkId chunk) {
   Slot& slot = slots_[chunk];
   if (--slot.holds > 0) return;
   --held_;
-  if (slot.state == ChunkState::ready && !slot.kept()) set_evictable(chunk);
+  if (slot.state == ChunkState::ready && !slot.kept()) end_keeping(chunk);
 }
 
 void PrimaryCache::release_hold(ChunkId chunk, std::uint32_t generation) {
@@ -253,6 +262,21 @@ bool PrimaryCache::remove(const OffloadKey& key) {
   pool_.give_back(chunk);
   record_removed(std::move(removed));
   return true;
+}
+
+ChunkState PrimaryCache::forget(const OffloadKey& key) {
+  const auto [state, chunk] = find(key);
+  if (state == ChunkState::absent || remove(key)) return state;
+  if (state == ChunkState::ready) {
+    OffloadingEvent removed = new_event(true);
+    removed.keys.push_back(key);
+    removed.chunk_ids.push_back(chunk);
+    record_removed(std::move(removed));
+  }
+  policy_->remove(key, chunk);
+  index_.erase(chunk);
+  slots_[chunk].detached = true;
+  return state;
 }
 
 void PrimaryCache::reset() {
@@ -312,8 +336,8 @@ PrimaryCache::Counters PrimaryCache::counters() const {
 }
 
 OffloadKey PrimaryCache::key_of(ChunkId chunk) const {
-  return known(chunk) && slots_[chunk].state != ChunkState::absent ? index_.key_of(chunk)
-                                                                   : OffloadKey{};
+  const bool has_key = known(chunk) && slots_[chunk].state != ChunkState::absent && !slots_[chunk].detached;
+  return has_key ? index_.key_of(chunk) : OffloadKey{};
 }
 
 std::uint32_t PrimaryCache::generation(ChunkId chunk) const {

@@ -123,6 +123,11 @@ class PrimaryCache {
   // -- forgetting ----------------------------------------------------------------------------------
   /// Forgets a ready chunk that nothing keeps, with a removed event. False if there is none.
   bool remove(const OffloadKey& key);
+  /// Forgets the key whatever its chunk is used for, and says in which state it was. From now on nobody
+  /// finds it, and the key may be stored anew in another slot. A chunk that is pinned, held or being
+  /// written is *detached*: its slot is freed when the last use ends (drop_writing, if it was written).
+  ChunkState forget(const OffloadKey& key);
+  [[nodiscard]] bool is_detached(ChunkId chunk) const { return known(chunk) && slots_[chunk].detached; }
   /// Forgets every key, pin and hold; numbering restarts at 0. Slots that are quarantined or in use are
   /// passed over until released. Queued events stay.
   void reset();
@@ -153,6 +158,7 @@ class PrimaryCache {
   struct Slot {
     ChunkState state = ChunkState::absent;
     bool promoted_unread = false;
+    bool detached = false;  ///< forgotten while in use: belongs to no key any more
     std::uint32_t pins = 0;
     std::uint32_t holds = 0;
     [[nodiscard]] bool kept() const { return pins > 0 || holds > 0; }
@@ -167,6 +173,8 @@ class PrimaryCache {
   /// False if the policy chose a slot it must not.
   bool forget_victim(ChunkId chunk, OffloadingEvent& removed);
   ChunkId begin_writing(const OffloadKey& key, bool promoted);
+  /// Nothing keeps the ready chunk any more: it is evictable, or free if it was forgotten meanwhile.
+  void end_keeping(ChunkId chunk);
   void set_evictable(ChunkId chunk);
   void set_non_evictable(ChunkId chunk);
   void record_removed(OffloadingEvent event);

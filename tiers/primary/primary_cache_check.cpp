@@ -9,7 +9,7 @@ bool PrimaryCache::check_identities(std::string* why) const {
     if (why != nullptr) *why = what;
     return false;
   };
-  ChunkId writing = 0, ready = 0, evictable = 0, pinned = 0, held = 0;
+  ChunkId writing = 0, ready = 0, evictable = 0, pinned = 0, held = 0, detached = 0;
   for (ChunkId c = 0; c < slots_.size(); ++c) {
     const Slot& s = slots_[c];
     const std::string slot = "slot " + std::to_string(c);
@@ -21,8 +21,11 @@ bool PrimaryCache::check_identities(std::string* why) const {
       if (s.kept()) return wrong(slot + ": kept without a key");
       continue;
     }
-    if (find(index_.key_of(c)) != Found{s.state, c})
+    detached += s.detached ? 1 : 0;
+    if (!s.detached && find(index_.key_of(c)) != Found{s.state, c})
       return wrong(slot + ": its key leads elsewhere");
+    if (s.detached && s.state == ChunkState::ready && !s.kept())
+      return wrong(slot + ": forgotten, used by nobody, and not free");
     if (s.state == ChunkState::writing && s.pins > 0) return wrong(slot + ": pinned while written");
     ++(s.state == ChunkState::writing ? writing : ready);
     if (s.state == ChunkState::ready && !s.kept()) ++evictable;
@@ -32,7 +35,7 @@ bool PrimaryCache::check_identities(std::string* why) const {
                                     ", counted " + std::to_string(counted));
   };
   if (!pool_.counts_match()) return wrong("slot pool: its lists and counts disagree");
-  return equal("resident", index_.size(), std::uint64_t{writing} + ready) &&
+  return equal("resident", index_.size(), std::uint64_t{writing} + ready - detached) &&
          equal("write_pending", write_pending_, writing) &&
          equal("evictable", evictable_, evictable) && equal("pinned", pinned_, pinned) &&
          equal("held", held_, held) &&

@@ -16,15 +16,20 @@ void SlotPool::quarantine_candidates_in_use(ChunkId count) {
   ChunkId left = std::min(count, free());
   for (ChunkId c = next_unused_; c < num_chunks() && left > 0; ++c) {
     if (state_[c] != State::unused) continue;
-    --left;
-    if (!in_use(c)) continue;
+    if (!in_use(c)) {
+      --left;
+      continue;
+    }
     --unused_;
     ++met_in_use_;
     set_found_in_use(c);
   }
-  for (auto i = free_list_.size(); i > 0 && left > 0; --i, --left) {
+  for (auto i = free_list_.size(); i > 0 && left > 0; --i) {
     const ChunkId c = free_list_[i - 1];
-    if (!in_use(c)) continue;
+    if (!in_use(c)) {
+      --left;
+      continue;
+    }
     free_list_.erase(free_list_.begin() + static_cast<std::ptrdiff_t>(i - 1));
     ++met_in_use_;
     set_found_in_use(c);
