@@ -52,7 +52,7 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   actors.primary = system.spawn(primary_tier_actor, std::move(primary));
   auto ledger = std::make_shared<AdmissionLedger>(std::move(admission->policy), std::move(pin_chunks),
                                                   admission_environment(config));
-  const auto gate = ledger->lookup_gates().options();
+  const auto lookup_gate = ledger->lookup_gates().options();
   actors.admission = system.spawn(admission_controller_actor,
                                   AdmissionControllerDeps{parts.env, std::move(ledger), actors.metrics});
   actors.tracker = system.spawn(job_tracker_actor,
@@ -84,8 +84,8 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   step.tokens_per_chunk = config.tokens_per_chunk;
   step.offload_prompt_only = config.offload_prompt_only;
   step.atomic_groups = AtomicGroups(config.atomic_groups);
-  step.gates_lookups = gate.mode != GateMode::off && config.tokens_per_chunk > 0;
-  step.min_load_tokens = gate.min_load_tokens;
+  step.gates_lookups = lookup_gate.mode != GateMode::off && config.tokens_per_chunk > 0;
+  step.min_load_tokens = lookup_gate.min_load_tokens;
   step.external_expired = parts.external_expired;
   step.deadlines = {config.deadlines.load, config.deadlines.store, config.deadlines.probe,
                     config.deadlines.lookup, config.deadlines.drain};

@@ -2,6 +2,7 @@
 
 #include "kv_offload/admission/cascade_backpressure.hpp"
 #include "kv_offload/admission/composite.hpp"
+#include "kv_offload/admission/latency_cap.hpp"
 #include "kv_offload/admission/promotion_concurrency.hpp"
 
 #include <cstdio>
@@ -86,16 +87,22 @@ void add_implicit(const CascadeBackpressure& policy, Settings& settings) {
 void add_settings(const AdmissionPolicy& policy, const std::string& path, Settings& settings) {
   if (const auto* composite = dynamic_cast<const Composite*>(&policy)) {
     std::size_t number = 0;
-    for (const auto& member : composite->members())
-      add_settings(*member, path + ".policies[" + std::to_string(number++) + "]", settings);
+    for (const auto& member : composite->members()) {
+      // The preset's members are written as keys of its own object.
+      const std::string name = member->name() == "cascade_backpressure" ? "backpressure" : std::string(member->name());
+      const bool is_preset = composite->name() == "adaptive";
+      add_settings(*member, path + (is_preset ? "." + name : ".policies[" + std::to_string(number++) + "]"), settings);
+    }
+  } else if (const auto* cap = dynamic_cast<const LatencyCap*>(&policy)) {
+    add_settings(cap->inner(), path, settings);
   } else if (const auto* pressure = dynamic_cast<const CascadeBackpressure*>(&policy)) {
     if (pressure->is_implicit())
       add_implicit(*pressure, settings);
     else
       add_configured(*pressure, path, settings);
-  } else if (const auto* cap = dynamic_cast<const PromotionConcurrency*>(&policy)) {
+  } else if (const auto* concurrency = dynamic_cast<const PromotionConcurrency*>(&policy)) {
     const std::string key = path + ".max_inflight_promotions";
-    settings.push_back({key, std::to_string(cap->max_inflight_promotions()), "chunks", "", {key}});
+    settings.push_back({key, std::to_string(concurrency->max_inflight_promotions()), "chunks", "", {key}});
   } else {
     for (const PolicySetting& row : policy.settings()) {
       const std::string at = path + "." + row.key;

@@ -3,6 +3,7 @@
 #include "kv_offload/admission/backpressure_config.hpp"
 #include "kv_offload/admission/cascade_backpressure.hpp"
 #include "kv_offload/admission/composite.hpp"
+#include "kv_offload/admission/latency_cap.hpp"
 
 #include <utility>
 
@@ -25,6 +26,8 @@ void collect_gates(const AdmissionPolicy& policy, const std::string& path, std::
                     warnings);
   } else if (const auto* pressure = dynamic_cast<const CascadeBackpressure*>(&policy)) {
     gates.push_back({pressure, path});
+  } else if (const auto* cap = dynamic_cast<const LatencyCap*>(&policy)) {
+    gates.push_back({&cap->inner(), path + ".backpressure"});
   }
 }
 

@@ -50,7 +50,7 @@ TEST_CASE("a tier whose best answer could not pay is not asked", "[actor][gates]
   REQUIRE(answer);
   CHECK(answer->leading_hits == 0);
   CHECK(e.tier().probes.empty());
-  e.lookup(r, keys("k", 3), {.device_tokens = 48}).get();
+  REQUIRE(e.lookup(r, keys("k", 3), {.device_tokens = 48}).get());
   CHECK(e.tier().probes.empty());  // nor later for the same request
   CHECK(e.stats().scheduler.lookups[1].looked_up == 0);
   REQUIRE(e.finish(r));
@@ -60,10 +60,10 @@ TEST_CASE("a tier whose best answer could not pay is not asked", "[actor][gates]
 TEST_CASE("a prompt long enough, or of unknown length, is always looked up", "[actor][gates]") {
   VirtualEngine e(gated());
   const auto r = prompt(e, "r", 1000);
-  e.lookup(r, keys("k", 3), {.device_tokens = 48}).get();
+  REQUIRE(e.lookup(r, keys("k", 3), {.device_tokens = 48}).get());
   CHECK(e.tier().probes.size() == 1);
   const auto unknown = prompt(e, "u", 0);
-  e.lookup(unknown, keys("u", 3)).get();
+  REQUIRE(e.lookup(unknown, keys("u", 3)).get());
   CHECK(e.tier().probes.size() == 2);
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("every 32nd lookup that could be skipped is made all the same", "[acto
   VirtualEngine e(gated());
   for (int i = 1; i <= 64; ++i) {
     const auto r = prompt(e, std::to_string(i), 50);
-    e.lookup(r, keys("k" + std::to_string(i), 2)).get();
+    REQUIRE(e.lookup(r, keys("k" + std::to_string(i), 2)).get());
     CHECK(e.tier().probes.size() == static_cast<std::size_t>(i / 32));
     REQUIRE(e.finish(r));
   }
@@ -90,7 +90,7 @@ TEST_CASE("the primary tier is asked whatever the gate says", "[actor][gates]") 
 TEST_CASE("after a skip the prefix on the device is not stored to the skipped tier", "[actor][gates]") {
   VirtualEngine e(gated());
   const auto r = prompt(e, "r", 100);
-  e.lookup(r, keys("k", 5), {.device_tokens = 40}).get();  // skipped; the floor is at two whole chunks
+  REQUIRE(e.lookup(r, keys("k", 5), {.device_tokens = 40}).get());  // skipped; the floor is at two whole chunks
   const auto plan = e.prepare_store(r, keys("k", 5), {.first_token = 0});
   REQUIRE(plan);
   CHECK(plan->key_idx.size() == 5);
@@ -102,7 +102,7 @@ TEST_CASE("after a skip the prefix on the device is not stored to the skipped ti
   CHECK(s.primary.resident == 5);
   CHECK(s.primary.pins_open == 0);
   const auto other = prompt(e, "other", 1000);  // looked up in earnest: the floor is no longer there
-  e.lookup(other, keys("m", 2), {.device_tokens = 32}).get();
+  REQUIRE(e.lookup(other, keys("m", 2), {.device_tokens = 32}).get());
   REQUIRE(e.complete_store(e.prepare_store(other, keys("m", 2), {.first_token = 0})->lease).get());
   CHECK(e.tier().submitted.back().keys.size() == 2);
   REQUIRE(e.finish(r));
@@ -113,7 +113,7 @@ TEST_CASE("after a skip the prefix on the device is not stored to the skipped ti
 TEST_CASE("a store that lies wholly below the floor reaches no skipped tier", "[actor][gates]") {
   VirtualEngine e(gated());
   const auto r = prompt(e, "r", 100);
-  e.lookup(r, keys("k", 5), {.device_tokens = 48}).get();
+  REQUIRE(e.lookup(r, keys("k", 5), {.device_tokens = 48}).get());
   const auto outcome = e.complete_store(e.prepare_store(r, keys("k", 2), {.first_token = 0})->lease).get();
   REQUIRE(outcome);
   CHECK(outcome->published == 2);
@@ -146,7 +146,7 @@ TEST_CASE("each request gives one verdict per tier that claimed something", "[ac
   claim("third", 0);    // 64 tokens are less than 8192
   CHECK(verdicts("too_small") == 1);
   const auto miss = prompt(e, "miss", 20000);
-  e.lookup(miss, keys("x", 2)).get();
+  REQUIRE(e.lookup(miss, keys("x", 2)).get());
   e.allocated(miss, 0);
   CHECK(verdicts("too_small") + verdicts("hbm_satisfies_after_alloc") + verdicts("unaligned_hbm_prefill") +
             verdicts("aligned_large_hit") + verdicts("nothing_needed") ==
@@ -165,7 +165,7 @@ TEST_CASE("a load that pays is a paid verdict", "[actor][gates]") {
   CHECK(sample(e, "verdict", "aligned_large_hit") == 1);
   const auto held = prompt(e, "held", 1000);
   REQUIRE(e.reset());
-  e.lookup(held, list, {.device_tokens = 64}).get();  // nothing of it is needed
+  REQUIRE(e.lookup(held, list, {.device_tokens = 64}).get());  // nothing of it is needed
   CHECK(sample(e, "verdict", "nothing_needed") == 1);
 }
 

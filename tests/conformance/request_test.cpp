@@ -81,6 +81,19 @@ TEST_CASE("a request without stores ends at once, loads and promotions delay not
   CHECK(e.stats().scheduler.requests_live == 0);
 }
 
+TEST_CASE("an ended request is kept until its last lease is completed", "[conformance]") {
+  VirtualEngine e(memory_tiers());
+  const auto r = e.request("r");
+  e.store(r, keys("k", 1));
+  const auto load = e.prepare_load(r, keys("k", 1));
+  REQUIRE(e.finish(r));
+  CHECK(e.stats().scheduler.requests_live == 1);
+  CHECK(e.stats().scheduler.requests_ended == 0);
+  REQUIRE(e.complete_load(load->lease));
+  CHECK(e.stats().scheduler.requests_live == 0);
+  CHECK(e.stats().scheduler.requests_ended == 1);
+}
+
 TEST_CASE("a live id cannot be announced twice, an ended one can", "[conformance]") {
   VirtualEngine e(memory_tiers());
   const auto r = e.request("r");

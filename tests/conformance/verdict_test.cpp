@@ -194,6 +194,22 @@ TEST_CASE("the verdict table is bounded, beyond it a tier does not hold the poll
   CHECK(s.scheduler.lookups[1].gave_up[static_cast<std::size_t>(GiveUpReason::probes_full)] == 2);
 }
 
+TEST_CASE("answered verdicts fill the table, too", "[conformance]") {
+  VerdictTable table(2);
+  const MonotonicTime now{};
+  const auto list = keys("k", 3);
+  const RequestHandle a{0, 1}, b{0, 2};
+  for (const std::size_t i : {0U, 1U}) {
+    CHECK(table.ask(list[i], a, 7, now) == VerdictTable::Ask::probe);
+    table.answer(list[i], 7, true, now);
+  }
+  CHECK(table.ask(list[2], a, 8, now) == VerdictTable::Ask::full);
+  CHECK(table.ask(list[1], b, 8, now) == VerdictTable::Ask::known);  // known ones are still answered
+  table.close(a);
+  CHECK(table.size() == 1);  // b asked for one of them
+  CHECK(table.ask(list[2], b, 9, now) == VerdictTable::Ask::probe);
+}
+
 TEST_CASE("a tier that goes down answers its pollers", "[conformance]") {
   VirtualEngine e(slow_prober());
   const auto r = e.request();
