@@ -43,10 +43,13 @@ void add_admission_rows(EffectiveRows& rows, const EngineConfig& config) {
     if (const ConfigNode* own = config.secondary_tiers[i].node.find("backpressure"))
       collect_paths(*own, own_path(i), written);
 
-  if (config.admission_policy.is_null()) rows.add("admission_policy", "always_admit", true);
+  for (const auto& row : settings) rows.covers(row);
+  if (config.admission_policy.is_null())
+    rows.add("admission_policy", "always_admit", true);
+  else
+    rows.tree("admission_policy", config.admission_policy);
   for (const auto& row : settings)
     if (starts_at(row, "admission_policy")) rows.setting(row, written);
-  if (!config.admission_policy.is_null()) rows.tree("admission_policy", config.admission_policy);
 
   for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i) {
     const std::string path = own_path(i);

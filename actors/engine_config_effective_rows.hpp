@@ -57,12 +57,15 @@ class EffectiveRows {
       break;
     }
     push(row.path, row.value, row.unit, std::move(origin));
-    for (const auto& source : row.sources) shown_.insert(source);
+  }
+  /// Its sources are shown as a setting: tree() leaves them out.
+  void covers(const AdmissionSetting& row) {
+    covered_.insert(row.sources.begin(), row.sources.end());
   }
   /// Keys that a tier or policy reads itself, as they were written; secrets only as "(set)". What
-  /// setting() has shown already is left out.
+  /// is covered by settings is left out.
   void tree(const std::string& path, const ConfigNode& node) {
-    if (shown_.contains(path)) return;
+    if (covered_.contains(path)) return;
     if (const auto* object = node.object()) {
       for (const auto& [key, value] : *object) {
         if (config_fields::is_secret(key)) {
@@ -93,7 +96,7 @@ class EffectiveRows {
 
   const EngineConfig& config_;
   std::vector<EngineConfig::Effective> rows_;
-  std::set<std::string> shown_;
+  std::set<std::string> covered_;
 };
 
 /// The admission policy and every tier's `backpressure`, resolved.
