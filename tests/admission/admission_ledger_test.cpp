@@ -237,6 +237,35 @@ TEST_CASE("withdrawal gives the place back", "[admission][unit]") {
   require_balance(ledger);
 }
 
+/// Counts how often it is told of an end.
+class EndCounter final : public AdmissionPolicy {
+ public:
+  explicit EndCounter(int& ends) : ends_(ends) {}
+  std::string_view name() const override { return "end_counter"; }
+  RefusalReason should_admit(const JobMetadata&, MonotonicTime) const override { return RefusalReason::none; }
+  void on_admitted(const JobMetadata&, MonotonicTime) override {}
+  void on_refused(const JobMetadata&, const AdmissionPolicy*, MonotonicTime) override {}
+  void on_completed(const JobMetadata&, const CompletedTransfer&, MonotonicTime) override { ++ends_; }
+  void on_withdrawn(const JobMetadata&, MonotonicTime) override { ++ends_; }
+  void reset() override {}
+
+ private:
+  int& ends_;
+};
+
+TEST_CASE("an end that names no open ticket is not told to the policy", "[admission][unit]") {
+  int ends = 0;
+  AdmissionLedger ledger(std::make_unique<EndCounter>(ends), {10});
+  const auto stored = offer(ledger, 2);
+  ledger.complete(stored.ticket + 1, 1, ended(0, 1), at(1));
+  ledger.withdraw(stored.ticket + 1, 1, at(1));
+  CHECK(ends == 0);
+  ledger.complete(stored.ticket, 2, ended(0, 1), at(1));
+  CHECK(ends == 1);
+  ledger.complete(stored.ticket, 2, ended(0, 1), at(1));  // a second time
+  CHECK(ends == 1);
+}
+
 TEST_CASE("stale and excess ends change nothing but their counter", "[admission][unit]") {
   AdmissionLedger ledger(std::make_unique<PromotionConcurrency>(10), {10});
   const auto batch = promote(ledger, {0, 0});

@@ -94,8 +94,9 @@ TEST_CASE("finished jobs count bytes, time and failures as the reference does", 
   auto t = e.stats().tracker.tiers[0];
   CHECK(t.write_bytes == 2 * 4096);
   CHECK(t.cascade_job_failures == 0);
-  e.store(r, {list[2]});
-  e.tier().cancel_queued();  // a cascade that failed moves no bytes and still unpins
+  e.tier().unstorable = {keys("bad", 1)[0]};
+  e.store(r, {list[2], keys("bad", 1)[0]});
+  e.tier().finish(0);  // a cascade that failed, if only in part, counts no bytes and still unpins
   e.run();
   t = e.stats().tracker.tiers[0];
   CHECK(t.write_bytes == 2 * 4096);
@@ -138,6 +139,7 @@ TEST_CASE("gauges count active jobs and the chunks they keep", "[conformance]") 
   e.run();
   t = e.stats().tracker.tiers;
   CHECK(t[0].active_cascade_jobs + t[0].active_promotion_jobs + t[1].active_cascade_jobs == 0);
+  CHECK(t[0].active_cascade_chunks + t[0].active_promotion_chunks + t[1].active_cascade_chunks == 0);
 }
 
 TEST_CASE("each non-empty reservation is one size sample, each promoted chunk one of size 1", "[conformance]") {

@@ -26,6 +26,7 @@ class ScriptedTier : public SecondaryTier {
   bool answers_probes = true;
   std::set<OffloadKey> present;
   std::set<OffloadKey> unreadable;  ///< loads of these fail
+  std::set<OffloadKey> unstorable;  ///< stores of these fail
   std::deque<TransferJob> jobs;     ///< waiting for finish()
   std::vector<std::pair<ProbeId, KeyList>> probes;
   std::vector<JobId> cancelled;
@@ -90,7 +91,7 @@ class ScriptedTier : public SecondaryTier {
     result.job_id = job.job_id;
     result.success = true;
     for (const auto& key : job.keys) {
-      const bool ok = job.is_promotion ? present.contains(key) && !unreadable.contains(key) : true;
+      const bool ok = job.is_promotion ? present.contains(key) && !unreadable.contains(key) : !unstorable.contains(key);
       result.fates.push_back(ok ? KeyFate::done : KeyFate::failed);
       result.success = result.success && ok;
       if (ok && !job.is_promotion) present.insert(key);
