@@ -18,10 +18,32 @@ void add(std::vector<MetricDefinition>& all, std::vector<MetricDefinition> more)
   }
 }
 
+/// For a tier that is never started: what it says goes nowhere, and nobody answers it.
+struct NoSink final : TierSink {
+  void probed(ProbeId, std::vector<LookupResult>) override {}
+  void job_outcome(JobResult) override {}
+  void job_quiesced(JobId) override {}
+  void lane_died(std::string) override {}
+};
+struct NoParent final : ParentManager {
+  template <class T>
+  static void refuse(const Callback<T>& callback) {
+    if (callback) callback(OffloadError{OffloadErrc::expired, "the tier was never started"});
+  }
+  void new_request(NewRequest, Callback<OpenedRequest> callback) override { refuse(callback); }
+  void lookup(RequestHandle, KeyList, LookupOptions, Callback<LookupAnswer> callback) override { refuse(callback); }
+  void create_store_job(RequestHandle, KeyList, Callback<StoreJobPlan> callback) override { refuse(callback); }
+  void request_finished(RequestHandle, Callback<RequestSummary> callback) override { refuse(callback); }
+};
+
 /// Asks a tier that is built, but never started.
 std::vector<MetricDefinition> tier_definitions(const EngineConfig& config, std::size_t i) {
   const SecondaryTierConfig& tier = config.secondary_tiers[i];
+  NoSink sink;
+  NoParent parent;
   TierEnvironment environment;
+  environment.sink = &sink;
+  environment.parent = &parent;
   environment.label = tier_label(static_cast<TierIndex>(i), tier.type);
   environment.primary.row_bytes = config.row_bytes();
   environment.primary.payload_bytes = config.chunk_bytes;

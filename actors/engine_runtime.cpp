@@ -7,6 +7,7 @@
 #include <caf/send.hpp>
 #include <caf/typed_actor.hpp>
 
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -14,6 +15,17 @@ namespace kv_offload {
 namespace {
 
 MonotonicTime now() { return std::chrono::steady_clock::now(); }
+
+/// A tier from outside may throw; the engine's callers must not see it.
+Expected<Ok> start_tier(SecondaryTier& tier, const std::string& label) {
+  try {
+    return tier.start();
+  } catch (const std::exception& error) {
+    return OffloadError{OffloadErrc::io_error, label + ": could not be started: " + error.what()};
+  } catch (...) {
+    return OffloadError{OffloadErrc::io_error, label + ": could not be started"};
+  }
+}
 
 }  // namespace
 
@@ -77,7 +89,7 @@ Expected<Ok> EngineRuntime::start_tiers() {
         std::move(environment));
     if (!tier) return tier.error();
     auto& built = *tier;
-    if (auto started = built->start(); !started) return started.error();
+    if (auto started = start_tier(*built, label); !started) return started.error();
     parts_.traits.push_back(built->traits());
     parts_.tiers.push_back(std::move(built));
     parts_.sinks.push_back(std::move(sink));

@@ -8,6 +8,18 @@
 #include <caf/typed_event_based_actor.hpp>
 
 namespace kv_offload {
+namespace {
+
+/// A tier from outside may say anything: what the engine goes on with is in range.
+JobResult sanitised(JobResult result, std::size_t keys) {
+  if (static_cast<std::size_t>(result.failure) >= kNumTransferFailures) result.failure = TransferFailure::io_error;
+  if (result.fates.size() > keys) result.fates.resize(keys);
+  for (auto& fate : result.fates)
+    if (fate > KeyFate::already_present) fate = KeyFate::failed;
+  return result;
+}
+
+}  // namespace
 
 JobTrackerActor::behavior_type JobTrackerState::make_behavior(JobTrackerDeps deps) {
   deps_ = std::move(deps);
@@ -59,7 +71,9 @@ void JobTrackerState::lane_report(const LaneReport& m) {
   const auto now = self_->clock().now();
   Ends ends;
   std::map<JobId, std::size_t> in_this_report;
-  for (const auto& result : m.outcomes) {
+  for (const auto& reported : m.outcomes) {
+    const auto known = jobs_.find(reported.job_id);
+    const auto result = sanitised(reported, known == jobs_.end() ? 0 : known->second.chunk_ids.size());
     if (result.failure != TransferFailure::cancelled) silent_since_[m.tier].reset();
     const auto it = jobs_.find(result.job_id);
     if (it == jobs_.end()) {

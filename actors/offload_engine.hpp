@@ -17,8 +17,8 @@ namespace kv_offload {
 
 /// The engine as a serving process embeds it. Every member may be called from any thread at any time.
 ///
-/// Each call returns a Pending<T>: `.get()` waits, `.then(f)` calls back on an engine thread,
-/// `.future()` converts. Answers are values or an OffloadError; nothing throws. Calls that start work
+/// Each call returns a Pending<T>: `.get()` waits, `.then(f)` calls back on an engine thread (f must not
+/// block, least of all in another call's get(): the engine's threads are few), `.future()` converts. Answers are values or an OffloadError; nothing throws. Calls that start work
 /// take one of `calls_max` credits and answer `busy` at once when none is left; calls that end work
 /// (complete_*, abort, request_finished) need none and are accepted during reset and shutdown.
 ///

@@ -1,4 +1,5 @@
 #include "kv_offload/actors/scheduler_step_actor.hpp"
+#include "kv_offload/actors/tenant_salt.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
@@ -68,6 +69,19 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
   };
 }
 
+namespace {
+
+/// A client's text in a line of ours: short, and without what would begin a new line.
+std::string shown(std::string text) {
+  text = text.substr(0, 60);
+  for (auto& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+constexpr std::size_t kReqIdBytesMax = 1024;
+
+}  // namespace
+
 // -- requests ---------------------------------------------------------------------------------------------
 
 SchedulerStepState::Request* SchedulerStepState::find_request(RequestHandle handle) {
@@ -77,9 +91,12 @@ SchedulerStepState::Request* SchedulerStepState::find_request(RequestHandle hand
 
 void SchedulerStepState::new_request(const NewRequestCall& m) {
   if (refuses_work(m.reply)) return;
+  if (m.request.req_id.empty() || m.request.req_id.size() > kReqIdBytesMax)
+    return m.reply.fail(OffloadErrc::invalid_argument, "req_id: " + std::to_string(m.request.req_id.size()) +
+                                                           " bytes are not allowed; expected 1 to 1024");
   if (by_req_id_.contains(m.request.req_id))
     return m.reply.fail(OffloadErrc::duplicate_request,
-                        "req_id \"" + m.request.req_id + "\" is already live: finish it before it comes again");
+                        "req_id \"" + shown(m.request.req_id) + "\" is already live: finish it before it comes again");
   if (requests_.size() >= deps_.requests_max)
     return m.reply.fail(OffloadErrc::busy, "requests_max: " + std::to_string(deps_.requests_max) +
                                                " requests are live; finish some");
@@ -91,8 +108,11 @@ void SchedulerStepState::new_request(const NewRequestCall& m) {
   request.claims.resize(deps_.tiers.size());
   for (const auto fault : m.request.param_faults)
     if (++totals_.transfer_param_faults[static_cast<std::size_t>(fault)] == 1)  // said once, counted always
-      deps_.env->log("warn", "kv_transfer_params of request \"" + m.request.req_id.substr(0, 60) + "\": " +
-                                 std::string(to_string(fault)) + " is malformed and was ignored");
+      deps_.env->log("warn", "kv_transfer_params of request \"" + shown(m.request.req_id) + "\" " +
+                                 (fault == TransferParamFault::not_an_object
+                                      ? std::string("is no JSON object of at most 64 KiB and was ignored")
+                                      : "has a malformed " + std::string(to_string(fault)) + ", which was ignored") +
+                                 "; said once, counted always");
   OpenRequestOp op{handle, {}, self_->clock().now() + deps_.deadlines.probe, m.reply};
   for (TierIndex t = 0; t < deps_.tiers.size(); ++t)
     if (tier_alive_[t] && deps_.traits[t].asks_requests && m.excluded_tier != t) op.waiting.push_back(t);

@@ -1,4 +1,5 @@
 #include "kv_offload/actors/scheduler_step_actor.hpp"
+#include "kv_offload/actors/tenant_salt.hpp"
 
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>

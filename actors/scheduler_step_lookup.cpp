@@ -6,6 +6,9 @@
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include <algorithm>
+#include <limits>
+
 // The lookup flow of the scheduler_step actor, in the order in which a call meets it:
 //
 //   lookup ─PrimaryProbe→ lookup_probed ─┬─ ask_tier ─TierProbe→ lookup_tier_probed ─┐ (window by window)
@@ -24,8 +27,13 @@ void SchedulerStepState::lookup(const LookupCall& m) {
   if (!keys) return;
   std::uint32_t capped = 0;
   if (const auto limit = request->context->request.max_load_tokens;
-      limit && deps_.tokens_per_chunk > 0 && m.options.scan == LookupScan::prefix) {
-    const auto wanted = std::min<std::uint64_t>(keys->size(), *limit / deps_.tokens_per_chunk);
+      limit && deps_.tokens_per_chunk > 0) {
+    // Loads begin where the device's own chunks end.
+    const std::uint64_t per_chunk = deps_.tokens_per_chunk, first = m.options.first_token;
+    const auto begin = chunk_ceil(m.options.device_tokens, per_chunk);
+    const auto end = *limit > std::numeric_limits<std::uint64_t>::max() - begin ? std::numeric_limits<std::uint64_t>::max()
+                                                                                : begin + *limit;
+    const auto wanted = std::min<std::uint64_t>(keys->size(), end > first ? (end - first) / per_chunk : 0);
     capped = static_cast<std::uint32_t>(keys->size() - wanted);
     totals_.loads_capped_chunks += capped;
     if (capped > 0)

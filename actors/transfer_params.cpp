@@ -13,6 +13,9 @@
 namespace kv_offload {
 namespace {
 
+/// Parameters are kept as long as their request; routing takes a few hundred bytes.
+constexpr std::size_t kParamBytesMax = std::size_t{64} << 10;
+
 bool same_word(const std::string& text, std::string_view word) {
   return std::equal(text.begin(), text.end(), word.begin(), word.end(),
                     [](unsigned char a, unsigned char b) { return std::toupper(a) == b; });
@@ -68,6 +71,11 @@ void read_tokens(const ConfigNode& node, TransferParamFault fault, std::optional
 
 void read_transfer_params(NewRequest& request) {
   if (request.kv_transfer_params.empty()) return;
+  if (request.kv_transfer_params.size() > kParamBytesMax) {
+    request.kv_transfer_params = {};
+    request.param_faults.push_back(TransferParamFault::not_an_object);
+    return;
+  }
   const auto document = parse_json_config(request.kv_transfer_params, "kv_transfer_params");
   if (!document || document->object() == nullptr) {
     const bool is_null = document && document->is_null();

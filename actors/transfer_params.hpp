@@ -13,7 +13,7 @@ namespace kv_offload {
 ///
 /// kv_load_tiers: absent or not a list allows every tier, [] none. A side that an entry leaves out matches
 /// all; an entry may also be one word ("LOCAL"). Entries with unknown words are skipped; if no entry is
-/// left of some, every tier is allowed. Upper and lower case are the same.
+/// left of some, every tier is allowed. More than 64 KiB are dropped whole. Upper and lower case are the same.
 void read_transfer_params(NewRequest& request);
 
 }  // namespace kv_offload

@@ -124,13 +124,6 @@ class OffloadKey {
   std::uint8_t size_ = 0;
 };
 
-/// What keeps the keys of a tenant apart from everybody else's: FNV-1a over its name; never 0.
-constexpr std::uint64_t tenant_salt(std::string_view tenant) {
-  std::uint64_t h = 0xcbf29ce484222325ULL;
-  for (const char c : tenant) h = (h ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return h == 0 ? 1 : h;
-}
-
 using KeyList = std::vector<OffloadKey>;
 /// Keys of one call, shared read-only by every message that refers to them by index.
 using SharedKeys = std::shared_ptr<const KeyList>;

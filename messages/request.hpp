@@ -26,10 +26,13 @@ struct NewRequest {
   std::string req_id;               ///< unique among live requests
   std::uint64_t prompt_tokens = 0;  ///< length of the prompt; feeds the admission gates
   TierFilter load_tiers = {};       ///< secondary tiers this request may load from
-  /// Chunks of different tenants never meet: each tenant's keys are salted with its name.
+  /// Chunks of different tenants never meet: each tenant's keys are salted with its name. Requests without
+  /// a tenant share one space, in which a key is what the caller says.
   std::string tenant = {};
   std::optional<std::uint64_t> max_offload_tokens = {};  ///< prompt tokens stored at most
-  std::optional<std::uint64_t> max_load_tokens = {};     ///< prompt tokens loaded at most
+  /// Prompt tokens that lookups report at most, counted from the end of the device's own chunks; where a
+  /// lookup's keys lie is in its first_token and device_tokens.
+  std::optional<std::uint64_t> max_load_tokens = {};
   /// The serving engine's JSON object, as it came. Its kv_load_tiers, max_offload_tokens and
   /// max_load_tokens win over the fields above; tiers find their own routing in it.
   std::string kv_transfer_params = {};
@@ -80,8 +83,8 @@ struct StorePlan {
 };
 
 struct StoreOptions {
-  /// Where the first key's chunk begins in the request, in tokens; the others follow without a gap.
-  /// Unknown: max_offload_tokens limits how much the request stores, wherever it lies.
+  /// Where the first key's chunk begins in the request, in tokens; the others follow without a gap (so the
+  /// keys are of one cache group). Unknown: max_offload_tokens limits how much the request stores, wherever it lies.
   std::optional<std::uint64_t> first_token = {};
 };
 

@@ -3,6 +3,7 @@
 #include "kv_offload/tiers/example/example_tier.hpp"
 #include "kv_offload/tiers/fs/fs_tier.hpp"
 
+#include <exception>
 #include <utility>
 
 namespace kv_offload {
@@ -78,7 +79,19 @@ Expected<std::unique_ptr<SecondaryTier>> SecondaryTierRegistry::make(
     const TierConfig& config, TierEnvironment environment) const {
   const auto type = find(config);
   if (!type) return type.error();
-  return type->make(config, std::move(environment));
+  // A tier from outside may throw, or build nothing: neither may reach the caller.
+  const auto failed = [&](const std::string& what) {
+    return OffloadError{OffloadErrc::invalid_config, config.path + ": a tier of type \"" + config.type + "\" " + what};
+  };
+  try {
+    auto tier = type->make(config, std::move(environment));
+    if (tier && *tier == nullptr) return failed("was not built, without a reason");
+    return tier;
+  } catch (const std::exception& error) {
+    return failed(std::string("could not be built: ") + error.what());
+  } catch (...) {
+    return failed("could not be built");
+  }
 }
 
 std::vector<std::string> SecondaryTierRegistry::types() const {

@@ -27,7 +27,8 @@ struct TierConfig {
 
 /// How one kind of tier is built. Both functions may be called from any thread.
 struct TierType {
-  /// Builds it; opens nothing yet (SecondaryTier::start does).
+  /// Builds it; opens nothing yet (SecondaryTier::start does). Also called for tiers that are never started,
+  /// to learn what they declare: their sink and parent lead nowhere.
   std::function<Expected<std::unique_ptr<SecondaryTier>>(const TierConfig&, TierEnvironment)> make;
   /// The first thing wrong with the parameters; looks at nothing else. May be empty: anything goes.
   std::function<std::optional<OffloadError>(const TierConfig&)> validate;

@@ -158,3 +158,27 @@ TEST_CASE("removed events come before the stored event that reuses the slot", "[
   CHECK_FALSE((*events)[2].removed);
   REQUIRE(e.finish(r));
 }
+
+TEST_CASE("a tier that reports nonsense is taken at what its job can mean", "[actor]") {
+  VirtualEngine e({});
+  e.tier().automatic = false;
+  const auto r = e.request();
+  const auto plan = e.prepare_store(r, keys("k", 3));
+  auto call = e.complete_store(plan->lease, {.wait_cascades = true});
+  const auto job = e.tier().jobs.front();
+  JobResult result;
+  result.job_id = job.job_id;
+  result.failure = static_cast<TransferFailure>(200);
+  result.fates.assign(1000, KeyFate::done);
+  result.fates[1] = static_cast<KeyFate>(77);
+  e.tier().sink->job_outcome(result);
+  e.tier().sink->job_quiesced(job.job_id);
+  e.run();
+  const auto outcome = call.get();
+  REQUIRE(outcome);
+  CHECK(outcome->chunks_stored == 2);
+  CHECK(outcome->chunks_failed == 1);
+  CHECK(e.stats().tracker.tiers[0].store_failed[static_cast<std::size_t>(TransferFailure::io_error)].chunks == 1);
+  REQUIRE(e.finish(r));
+  e.require_promises();
+}

@@ -1,3 +1,4 @@
+#include "kv_offload/actors/tenant_salt.hpp"
 #include "kv_offload/tests/conformance/conformance.hpp"
 
 // Chunks that must go, and tenants that must not meet.
@@ -131,6 +132,13 @@ TEST_CASE("tenants never meet", "[conformance]") {
   e.store(nobody, list);
   CHECK(e.tier().present.size() == 6);
   CHECK(e.prepare_load(a, list)->chunk_ids != e.prepare_load(b, list)->chunk_ids);
+}
+
+TEST_CASE("no two tenant names can be made up to meet", "[conformance]") {
+  // The first two met under a hash that any byte string can be computed for.
+  const std::string zero("\xd5\x6b\xb9\x53\x42\x87\x08\x36");
+  CHECK(tenant_salt(zero) != tenant_salt(zero + '\0'));
+  CHECK(tenant_salt("acme") == 0x822b33ad87c148a0ULL);  // the first bytes of SHA-256("acme")
 }
 
 TEST_CASE("a tenant is forgotten whole, and no other", "[conformance]") {

@@ -105,6 +105,20 @@ TEST_CASE("a live id cannot be announced twice, an ended one can", "[conformance
   CHECK(e.request("r").handle != r.handle);
 }
 
+TEST_CASE("an id must be there and short enough to keep", "[conformance]") {
+  VirtualEngine e(memory_tiers());
+  for (const auto& id : {std::string(), std::string(2000, 'x')}) {
+    const auto refused = e.start<OpenedRequest>([&](Reply<OpenedRequest> reply) {
+      return NewRequestCall{NewRequest{.req_id = id}, std::nullopt, std::move(reply)};
+    });
+    const auto answer = refused.get();
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().code == OffloadErrc::invalid_argument);
+  }
+  e.request(NewRequest{.req_id = "evil\nerror: forged", .param_faults = {TransferParamFault::not_an_object}});
+  for (const auto& line : e.log) CHECK(line.find('\n') == std::string::npos);
+}
+
 TEST_CASE("calls of an unknown or ended request are refused", "[conformance]") {
   VirtualEngine e(memory_tiers());
   const auto r = e.request("r");
@@ -303,6 +317,14 @@ TEST_CASE("max_load_tokens caps what a lookup finds", "[conformance]") {
   CHECK(letters(answer.results) == "HH..");
   CHECK(answer.leading_hits == 2);
   CHECK(answer.capped == 2);
+  for (std::uint64_t i = 0; i < 4; ++i) {  // key by key the limit is the same
+    const auto one = e.lookup(r, {keys("k", 4)[i]}, {.wait = LookupWait::polled, .first_token = 16 * i}).get();
+    CHECK(one->leading_hits == (i < 2 ? 1U : 0U));
+  }
+  const auto window = e.lookup(r, keys("k", 4), {.scan = LookupScan::window}).get();
+  CHECK(letters(window->results) == "HH..");
+  // What the device holds is not loaded: the limit counts from there.
+  CHECK(e.lookup(r, keys("k", 4), {.device_tokens = 32}).get()->leading_hits == 4);
   const auto nothing = e.request(NewRequest{.req_id = "n", .max_load_tokens = 0});
   CHECK(poll_all(e, nothing, keys("k", 4)).leading_hits == 0);
   REQUIRE(e.finish(w));

@@ -30,10 +30,12 @@ struct Removal {
   }
 };
 
-/// "<hash hex><salt hex>.bin", with or without ".quarantined" behind it.
+/// "<hash hex><salt hex>.bin", with or without ".quarantined" behind it. Not a store's temporary file: the
+/// store would fail.
 bool is_of_tenant(const std::string& name, const std::string& salt_hex) {
   const auto end = name.find(".bin");
-  return end != std::string::npos && end > salt_hex.size() &&
+  if (end == std::string::npos || (name.size() != end + 4 && !name.ends_with(".bin.quarantined"))) return false;
+  return end > salt_hex.size() &&
          name.compare(end - salt_hex.size(), salt_hex.size(), salt_hex) == 0;
 }
 
