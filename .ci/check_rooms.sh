@@ -54,6 +54,8 @@ rule 'threads or locks in a room of values and decisions' \
   '^(messages|admission)/' '' 'mutex|condition_variable|<(thread|semaphore|latch|barrier)>'
 rule 'messages/ and admission/ use the standard library alone' \
   '^(messages|admission)/' '^messages/protocol/' "$include<[^>]*[/.]"
+rule 'civetweb or zlib outside actors/http_*' \
+  '^(actors|admission|bench|messages|tiers)/' '^actors/http_' "$include[<\"](civetweb|CivetServer|zlib)\\.h"
 rule 'prometheus outside actors/engine_metrics' \
   '^(actors|admission|bench|messages|tiers)/' '^actors/engine_metrics' "$include[<\"]prometheus/"
 rule 'caf/all.hpp outside the precompiled header' \

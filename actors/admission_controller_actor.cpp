@@ -1,15 +1,34 @@
 #include "kv_offload/actors/admission_controller_actor.hpp"
 
+#include "kv_offload/actors/admission_page_numbers.hpp"
+
 #include <caf/actor_cast.hpp>
 #include <caf/send.hpp>
 #include <caf/stateful_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include <cassert>
+
 namespace kv_offload {
+namespace {
+
+JobAmount amount(const JobCount& count) { return {count.jobs, count.chunks}; }
+
+AdmissionFlow flow(const AdmissionTotals& totals) {
+  AdmissionFlow out{amount(totals.offered),   amount(totals.admitted), amount(totals.completed),
+                    amount(totals.withdrawn), amount(totals.erased),   amount(totals.in_flight),
+                    {}};
+  for (std::size_t r = 0; r < kNumRefusalReasons; ++r) out.refused[r] = amount(totals.refused[r]);
+  return out;
+}
+
+}  // namespace
 
 AdmissionControllerActor::behavior_type AdmissionControllerState::make_behavior(
     AdmissionControllerDeps deps) {
   deps_ = std::move(deps);
+  restore_state();
+  totals_.cadences = gate_cadences(*deps_.ledger);
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   return {
       handled_by(this, &AdmissionControllerState::admit_cascades),
@@ -39,6 +58,9 @@ void AdmissionControllerState::admit_cascades(const AdmitCascades& m) {
     const auto decision = deps_.ledger->decide_cascade(tier, *m.keys, m.chunk_bytes * m.keys->size(),
                                                        m.request.get(), now);
     answer.tiers.push_back({decision.ticket, decision.admitted ? RefusalReason::none : decision.reason});
+    if (m.keys->empty()) continue;
+    note_decision(tier, false);
+    if (!decision.admitted) count_refusal(decision.refuser, tier, false, m.keys->size());
   }
   self_->send(sender(), std::move(answer));
 }
@@ -50,6 +72,18 @@ void AdmissionControllerState::admit_promotions(const AdmitPromotions& m) {
     candidates.push_back({(*m.keys)[m.key_idx[n]], m.tiers[n]});
   auto decision = deps_.ledger->decide_promotions(candidates, m.chunk_bytes, m.request.get(),
                                                   self_->clock().now());
+  // The log has one record per tier that got anything, in this order, and then the refusal.
+  std::uint64_t noted = 0;  // by tier; an engine has at most 64
+  for (std::size_t n = 0; n < decision.num_admitted(); ++n) {
+    const std::uint64_t tier = std::uint64_t{1} << candidates[n].tier;
+    if ((noted & tier) == 0) note_decision(candidates[n].tier, true);
+    noted |= tier;
+  }
+  if (decision.num_admitted() < candidates.size()) {
+    const TierIndex tier = candidates[decision.num_admitted()].tier;
+    note_decision(tier, true);
+    count_refusal(decision.refuser, tier, true, 1);
+  }
   self_->send(sender(), PromotionsDecided{m.op, std::move(decision.tickets), decision.reason,
                                           deps_.ledger->pressure_epoch()});
 }
@@ -90,6 +124,9 @@ void AdmissionControllerState::verdicts_given(const VerdictsGiven& m) {
 
 void AdmissionControllerState::below_floor(const BelowFloor& m) {
   deps_.ledger->refuse_below_floor(m.tier, m.chunks, m.whole_job, self_->clock().now());
+  if (m.chunks == 0) return;
+  note_decision(m.tier, false);
+  count_refusal(to_string(RefusalReason::save_floor), m.tier, false, m.chunks);
 }
 
 void AdmissionControllerState::reset(const ResetAdmission&) { deps_.ledger->reset(); }
@@ -102,6 +139,7 @@ void AdmissionControllerState::fence(const Fence& m) {
 }
 
 void AdmissionControllerState::stop(const StopActor& m) {
+  keep_state(true);
   m.reply.deliver(Ok{});
   self_->quit();
 }
@@ -110,16 +148,80 @@ void AdmissionControllerState::tick(const Tick&) {
   for (const auto& report : deps_.ledger->due_reports(self_->clock().now()))
     deps_.env->log("info", report.tier + ": " + report.gate + ": " + report.text);
   publish_totals();
+  keep_state(false);
   self_->delayed_send(self_, deps_.env->tick, Tick{});
 }
 
+// -- what survives the engine -------------------------------------------------------------------
+
+void AdmissionControllerState::restore_state() {
+  if (!deps_.keeping.unix_ms || deps_.keeping.kept.empty()) return;
+  const auto restored = deps_.ledger->restore_state(
+      deps_.keeping.kept, self_->clock().now(), deps_.keeping.unix_ms());
+  deps_.keeping.kept.clear();
+  if (!restored) deps_.env->log("warn", "admission_state_file: " + restored.error().detail);
+}
+
+void AdmissionControllerState::keep_state(bool is_last) {
+  if (!deps_.keeping.keep || !deps_.keeping.unix_ms) return;
+  const auto now = self_->clock().now();
+  if (!is_last && now < keep_at_) return;
+  // While nothing is admitted and nothing ends, the state moves with the clock alone, and whoever
+  // restores it knows what that comes to.
+  std::uint64_t moves = 0;
+  for (TierIndex tier = 0; tier < deps_.ledger->num_tiers(); ++tier)
+    for (const auto* kind : {&deps_.ledger->totals(tier).cascades, &deps_.ledger->totals(tier).promotions})
+      moves += kind->admitted.chunks + kind->completed.chunks + kind->withdrawn.chunks;
+  if (std::exchange(kept_moves_, moves) == moves) return;
+  keep_at_ = now + deps_.keeping.every;
+  std::string text = deps_.ledger->saved_state(now, deps_.keeping.unix_ms());
+  if (!text.empty()) deps_.keeping.keep(std::move(text));
+}
+
+// -- what is shown ------------------------------------------------------------------------------
+
+std::string AdmissionControllerState::label_of(TierIndex tier) const {
+  return tier < deps_.tier_labels.size() ? deps_.tier_labels[tier] : tier_label(tier, "unknown");
+}
+
+void AdmissionControllerState::note_decision(TierIndex tier, bool is_promotion) {
+  const auto& totals = deps_.ledger->totals(tier);
+  const auto& kind = is_promotion ? totals.promotions : totals.cascades;
+  notes_[num_noted_++ % notes_.size()] = {kind.in_flight.chunks, nullptr};
+}
+
+void AdmissionControllerState::count_refusal(std::string_view policy, TierIndex tier,
+                                             bool is_promotion, std::uint64_t chunks) {
+  Refusals& refusals = refusals_[{policy, tier, is_promotion}];
+  ++refusals.decisions;
+  refusals.chunks += chunks;
+}
+
 void AdmissionControllerState::publish_totals() {
+  const auto& ledger = *deps_.ledger;
+  publish_flows();
+  totals_.pressure_epoch = ledger.pressure_epoch();
+  totals_.stale_tickets = ledger.stale_chunks();
+  totals_.balance_violation.clear();
+  ledger.check_balance(&totals_.balance_violation);
+  const auto now = self_->clock().now();
+  totals_.policy_samples = ledger.stats(now);
+  totals_.gates = ledger.gate_reports(now);
+  publish_decisions();
+  self_->send(deps_.metrics, PublishTotals{totals_});
+}
+
+void AdmissionControllerState::publish_flows() {
   const auto& ledger = *deps_.ledger;
   totals_.tiers.assign(ledger.num_tiers(), {});
   totals_.tickets_open = 0;
   for (TierIndex tier = 0; tier < ledger.num_tiers(); ++tier) {
     auto& out = totals_.tiers[tier];
     const auto& in = ledger.totals(tier);
+    out.cascades = flow(in.cascades);
+    out.promotions = flow(in.promotions);
+    out.pin_share_chunks = ledger.pin_share_chunks(tier);
+    out.disabled = ledger.is_disabled(tier);
     for (const auto* kind : {&in.cascades, &in.promotions}) {
       out.offered += kind->offered.chunks;
       out.admitted += kind->admitted.chunks;
@@ -131,17 +233,36 @@ void AdmissionControllerState::publish_totals() {
       for (std::size_t r = 0; r < kNumRefusalReasons; ++r) out.refused[r] += kind->refused[r].chunks;
     }
   }
-  totals_.pressure_epoch = ledger.pressure_epoch();
-  totals_.stale_tickets = ledger.stale_chunks();
-  totals_.balance_violation.clear();
-  ledger.check_balance(&totals_.balance_violation);
-  const auto now = self_->clock().now();
-  totals_.policy_samples = ledger.stats(now);
-  totals_.gates = ledger.gate_reports(now);
+}
+
+void AdmissionControllerState::publish_decisions() {
+  const auto& ledger = *deps_.ledger;
+  totals_.refusers.clear();
+  for (const auto& [who, n] : refusals_) {
+    const auto& [policy, tier, is_promotion] = who;
+    totals_.refusers.push_back({std::string(policy), tier, is_promotion, n.decisions, n.chunks});
+  }
+  const std::uint64_t num_added = ledger.decisions().num_added();
+  assert(num_added == num_noted_ && "a decision was logged that nobody noted");
+  if (num_added == num_published_) return;
+  const auto recent = ledger.decisions().recent();
+  const std::uint64_t first = num_added - recent.size();
+  std::map<std::tuple<std::string_view, TierIndex, bool>, std::shared_ptr<const std::string>> numbers;
   totals_.decisions.clear();
-  for (const auto& r : ledger.decisions().recent())
-    totals_.decisions.push_back({r.at, r.tier, r.is_promotion, r.chunks, r.admitted, r.reason, std::string(r.refuser)});
-  self_->send(deps_.metrics, PublishTotals{totals_});
+  for (std::size_t i = 0; i < recent.size(); ++i) {
+    const auto& r = recent[i];
+    Note& note = notes_[(first + i) % notes_.size()];
+    if (!r.admitted && first + i >= num_published_) {
+      auto& text = numbers[{r.refuser, r.tier, r.is_promotion}];
+      if (text == nullptr)
+        text = std::make_shared<const std::string>(
+            refusal_numbers(ledger, r, label_of(r.tier), self_->clock().now()));
+      note.numbers = text;
+    }
+    totals_.decisions.push_back({r.at, r.tier, r.is_promotion, r.chunks, r.admitted, r.reason,
+                                 std::string(r.refuser), note.in_flight_chunks, note.numbers});
+  }
+  num_published_ = num_added;
 }
 
 AdmissionControllerActor::behavior_type admission_controller_actor(

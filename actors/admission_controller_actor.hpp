@@ -1,6 +1,15 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "kv_offload/actors/actor_support.hpp"
 #include "kv_offload/admission/admission_ledger.hpp"
@@ -8,10 +17,20 @@
 
 namespace kv_offload {
 
+/// How admission's state outlives the engine. Without the functions it does not.
+struct AdmissionKeeping {
+  std::function<std::int64_t()> unix_ms;         ///< time of day
+  std::function<void(std::string text)> keep;    ///< takes the newest state; must not block
+  std::string kept;                              ///< of the life before; empty: there was none
+  Duration every = std::chrono::seconds(5);      ///< a crash loses what was written since
+};
+
 struct AdmissionControllerDeps {
   SharedEnvironment env;
   std::shared_ptr<AdmissionLedger> ledger;  ///< handed over: nobody else may touch it
   EngineMetricsActor metrics;
+  std::vector<std::string> tier_labels = {};  ///< by TierIndex
+  AdmissionKeeping keeping = {};
 };
 
 /// Applies the composite policy. Asking and counting happen in one handler, so that they cannot drift
@@ -40,11 +59,39 @@ class AdmissionControllerState {
   void stop(const StopActor& m);
   void tick(const Tick& m);
   void publish_totals();
+  void publish_flows();
+  void publish_decisions();
   [[nodiscard]] SchedulerStepActor sender() const;
+  [[nodiscard]] std::string label_of(TierIndex tier) const;
+
+  // -- what the decision log does not know --
+  void note_decision(TierIndex tier, bool is_promotion);
+  void count_refusal(std::string_view policy, TierIndex tier, bool is_promotion,
+                     std::uint64_t chunks);
+
+  void restore_state();
+  /// Hands the state over if something was admitted or ended since, at most every `keeping.every`
+  /// unless it is the last time.
+  void keep_state(bool is_last);
+
+  /// Beside a record of the decision log, at the same place modulo its capacity.
+  struct Note {
+    std::uint64_t in_flight_chunks = 0;
+    std::shared_ptr<const std::string> numbers;
+  };
+  struct Refusals {
+    std::uint64_t decisions = 0, chunks = 0;
+  };
 
   AdmissionControllerActor::pointer self_;
   AdmissionControllerDeps deps_;
   AdmissionActorTotals totals_;
+  std::vector<Note> notes_ = std::vector<Note>(DecisionLog::kCapacity);
+  std::uint64_t num_noted_ = 0;      // as many as the log has records
+  std::uint64_t num_published_ = 0;  // of them, with their numbers
+  std::map<std::tuple<std::string_view, TierIndex, bool>, Refusals> refusals_;
+  std::uint64_t kept_moves_ = 0;
+  MonotonicTime keep_at_;
 };
 
 AdmissionControllerActor::behavior_type admission_controller_actor(

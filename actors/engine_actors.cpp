@@ -1,6 +1,5 @@
 #include "kv_offload/actors/engine_actors.hpp"
 
-#include "kv_offload/actors/admission_controller_actor.hpp"
 #include "kv_offload/actors/engine_config_admission.hpp"
 #include "kv_offload/actors/job_tracker_actor.hpp"
 #include "kv_offload/actors/primary_tier_actor.hpp"
@@ -54,7 +53,9 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
                                                   admission_environment(config));
   const auto lookup_gate = ledger->lookup_gates().options();
   actors.admission = system.spawn(admission_controller_actor,
-                                  AdmissionControllerDeps{parts.env, std::move(ledger), actors.metrics});
+                                  AdmissionControllerDeps{parts.env, std::move(ledger), actors.metrics,
+                                                          {parts.labels.begin() + 1, parts.labels.end()},
+                                                          parts.admission_keeping});
   actors.tracker = system.spawn(job_tracker_actor,
                           JobTrackerDeps{parts.env, actors.primary, actors.admission, actors.metrics,
                                          {parts.labels.begin() + 1, parts.labels.end()},

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/actors/admission_controller_actor.hpp"
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/actors/engine_metrics_actor.hpp"
 #include "kv_offload/actors/engine_supervisor_actor.hpp"
@@ -33,6 +34,7 @@ struct EngineParts {
   std::shared_ptr<std::atomic<std::uint64_t>> external_expired = std::make_shared<std::atomic<std::uint64_t>>(0);
   std::vector<TierTraits> traits;                     ///< co-indexed
   std::vector<std::string> labels;                    ///< [0] primary, [1+t] tier t
+  AdmissionKeeping admission_keeping;
 };
 
 /// Handles of one engine's actors. Dropping them all lets the actor system end.

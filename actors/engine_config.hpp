@@ -70,6 +70,9 @@ struct EngineConfig {
   /// Fields that every tier's latency detector starts from; a tier's own `backpressure` wins field by
   /// field. A tier has a detector if it has the key (also null or {}) or if this has any field.
   ConfigNode backpressure{ConfigNode::Value(nullptr)};
+  /// Where admission keeps what must survive a restart (the bytes that write_budget has left), for
+  /// one engine alone; empty: nowhere. `<file>.lock` and `<file>.tmp` lie beside it.
+  std::string admission_state_file;
   NamespaceIdentity identity;
   Deadlines deadlines;
   MetricsConfig metrics;

@@ -41,7 +41,8 @@ Problem check_choice(const std::string& path, const std::string& value,
 }
 
 Problem check_sizes(const EngineConfig& config) {
-  const std::string forms = std::string(kByteSizeForms) + " in [";
+  std::string forms(kByteSizeForms);
+  forms += " in [";
   const std::string chunk_range =
       forms + format_bytes(kChunkBytesMin) + ", " + format_bytes(kChunkBytesMax) + "]";
   if (config.chunk_bytes == 0) return "chunk_bytes: missing; expected " + chunk_range;
@@ -201,6 +202,10 @@ Problem check_tiers(const EngineConfig& config) {
 }
 
 Problem check_admission(const EngineConfig& config) {
+  if (auto p = check_text("admission_state_file", config.admission_state_file, kPathBytesMax, true))
+    return p;
+  if (config.admission_state_file.ends_with('/'))
+    return refuse("admission_state_file", quoted(config.admission_state_file), "the name of a file");
   const auto setup = build_admission(config);
   if (!setup) return to_string(setup.error());
   return std::nullopt;

@@ -150,6 +150,8 @@ std::vector<EngineConfig::Effective> EngineConfig::effective() const {
   add_primary(rows, *this, defaults);
   add_tiers(rows, *this);
   add_admission_rows(rows, *this);
+  rows.add("admission_state_file", admission_state_file.empty() ? "(none)" : admission_state_file,
+           admission_state_file.empty());
   add_identity(rows, *this);
   add_atomic_groups(rows, *this);
   add_engine(rows, *this, defaults);

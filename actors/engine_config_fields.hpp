@@ -90,6 +90,7 @@ inline constexpr std::int64_t kTokensPerBlockMax = 1 << 20;
 /// The model name becomes part of a directory name, which Linux limits to 255 bytes with our suffixes.
 inline constexpr std::size_t kModelNameBytesMax = 200;
 inline constexpr std::size_t kIdentityTextBytesMax = 4096;
+inline constexpr std::size_t kPathBytesMax = 4000;  ///< Linux's 4096, less our suffixes
 
 inline constexpr std::uint64_t kChunkBytesMin = 512;
 inline constexpr std::uint64_t kChunkBytesMax = std::uint64_t{4} << 30;

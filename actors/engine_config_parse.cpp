@@ -95,6 +95,7 @@ Expected<EngineConfig> read_document(std::string_view text, const std::string& n
   config.eviction_policy = document.string("eviction_policy", config.eviction_policy);
   config.log_level = document.choice("log_level", config.log_level, choices(kLogLevels));
   config.identity.revision = document.string("revision", "");
+  config.admission_state_file = document.string("admission_state_file", "");
   read_domains(document, config);
   read_io(document, config);
   read_admission(document, config);

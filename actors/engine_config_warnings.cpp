@@ -193,9 +193,36 @@ bool counts_tokens(const ConfigNode& node) {
   return false;
 }
 
+/// Whether what must survive a restart does.
+void warn_about_admission_state(const EngineConfig& config, const AdmissionPolicy& policy,
+                                Warnings& warnings) {
+  const std::string& file = config.admission_state_file;
+  const bool has_state = !policy.saved_state({}, 0).empty();
+  if (file.empty()) {
+    if (has_state)
+      warnings.emplace_back(
+          "admission_state_file: not set: a restart forgets the bytes that were written, and "
+          "write_budget begins each time with peak_bytes");
+    return;
+  }
+  if (!has_state)
+    warnings.push_back("admission_state_file: " + file +
+                       " stays unused: no policy of admission_policy has anything to keep");
+  const std::filesystem::path path(file);
+  if (!path.is_absolute())
+    warnings.push_back("admission_state_file: " + file +
+                       " depends on the working directory; an absolute path does not");
+  std::error_code error;
+  if (path.is_absolute() && !std::filesystem::is_directory(path.parent_path(), error))
+    warnings.push_back("admission_state_file: " + path.parent_path().string() +
+                       " is not a directory of this machine: an engine does not start here");
+}
+
 void warn_about_admission(const EngineConfig& config, Warnings& warnings) {
-  if (const auto setup = build_admission(config))
+  if (const auto setup = build_admission(config)) {
     warnings.insert(warnings.end(), setup->warnings.begin(), setup->warnings.end());
+    warn_about_admission_state(config, *setup->policy, warnings);
+  }
   if (config.secondary_tiers.empty() && !config.backpressure.is_null())
     warnings.emplace_back("backpressure: has nothing to watch: there are 0 secondary tiers");
   if (config.admission_policy.is_null()) return;

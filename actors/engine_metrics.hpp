@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kv_offload/actors/http_health.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/messages/metric_definition.hpp"
@@ -30,20 +31,24 @@ struct EngineConfig;
 [[nodiscard]] std::vector<std::string> undeclared_metrics(
     const EngineStats& stats, const std::vector<MetricDefinition>& definitions);
 
-/// Serves `GET /metrics` over HTTP for Prometheus. Its threads are its own; each scrape calls
-/// `stats` once, on one of them. The page additionally holds the server's own `exposer_*` series.
+/// Serves three pages over HTTP: `/metrics` for Prometheus, `/admission` for whoever wonders why
+/// something was refused, `/healthz` for an orchestrator. Its threads are its own; each page calls
+/// `stats` or `health` once, on one of them. `/metrics` also holds the server's own `exposer_*`
+/// series.
 class MetricsServer {
  public:
   /// Listens at `address`, a number or a name ("127.0.0.1", "::1", "0.0.0.0"), on `port`; 0 takes
   /// any free one. Whoever is not on this machine is kept out only by a loopback address: there is
   /// no authentication. invalid_config, with one line for the operator, if it cannot listen there.
-  /// @param stats  called on the server's threads until the destructor returns; must not throw
+  /// @param stats   called on the server's threads until the destructor returns; must not throw
+  /// @param health  likewise, may take its time; absent: what the stats say of the tiers
   static Expected<std::unique_ptr<MetricsServer>> start(const std::string& address, int port,
                                                         std::function<EngineStats()> stats,
-                                                        std::vector<MetricDefinition> definitions);
+                                                        std::vector<MetricDefinition> definitions,
+                                                        std::function<EngineHealth()> health = {});
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
-  /// Ends the scrapes that run and closes the port.
+  /// Ends the answers that run and closes the port.
   ~MetricsServer();
 
   /// The port it listens on, never 0.

@@ -1,36 +1,61 @@
+#include "kv_offload/actors/admission_page.hpp"
 #include "kv_offload/actors/engine_metrics.hpp"
 #include "kv_offload/actors/engine_metrics_page.hpp"
 #include "kv_offload/actors/engine_metrics_socket.hpp"
+#include "kv_offload/actors/http_encoding.hpp"
+#include "kv_offload/actors/http_server.hpp"
 
-#include <prometheus/collectable.h>
-#include <prometheus/exposer.h>
+#include <prometheus/counter.h>
+#include <prometheus/registry.h>
+#include <prometheus/summary.h>
+#include <prometheus/text_serializer.h>
 
 #include <cassert>
 #include <cerrno>
-#include <exception>
+#include <chrono>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
 namespace kv_offload {
 namespace {
 
-/// Two scrapers at a time: a Prometheus server and a person with curl.
-constexpr std::size_t kServerThreads = 2;
+using Clock = std::chrono::steady_clock;
 
-class EngineCollectable : public prometheus::Collectable {
+/// What the server counts of itself, under the names that scrapers of prometheus-cpp know.
+class ScrapeSeries {
  public:
-  EngineCollectable(std::function<EngineStats()> stats, std::vector<MetricDefinition> definitions)
-      : stats_(std::move(stats)), definitions_(std::move(definitions)) {}
-
-  std::vector<prometheus::MetricFamily> Collect() const override {
-    MetricsPage page = collect_metrics(stats_(), definitions_);
-    assert(page.left_out.empty() && "an undeclared metric was emitted, see undeclared_metrics()");
-    return std::move(page.families);
+  /// `/metrics` with the scrapes before this one.
+  std::string append_to(std::vector<prometheus::MetricFamily> families) {
+    for (auto& family : registry_.Collect()) families.push_back(std::move(family));
+    std::ostringstream text;
+    prometheus::TextSerializer().Serialize(text, families);
+    return text.str();
+  }
+  void count(std::size_t bytes, Clock::duration took) {
+    bytes_.Increment(static_cast<double>(bytes));
+    scrapes_.Increment();
+    latencies_.Observe(std::chrono::duration<double, std::micro>(took).count());
   }
 
  private:
-  const std::function<EngineStats()> stats_;
-  const std::vector<MetricDefinition> definitions_;
+  prometheus::Registry registry_;
+  prometheus::Counter& bytes_ = prometheus::BuildCounter()
+                                    .Name("exposer_transferred_bytes_total")
+                                    .Help("Transferred bytes to metrics services")
+                                    .Register(registry_)
+                                    .Add({});
+  prometheus::Counter& scrapes_ = prometheus::BuildCounter()
+                                      .Name("exposer_scrapes_total")
+                                      .Help("Number of times metrics were scraped")
+                                      .Register(registry_)
+                                      .Add({});
+  prometheus::Summary& latencies_ =
+      prometheus::BuildSummary()
+          .Name("exposer_request_latencies")
+          .Help("Latencies of serving scrape requests, in microseconds")
+          .Register(registry_)
+          .Add({}, prometheus::Summary::Quantiles{{0.5, 0.05}, {0.9, 0.01}, {0.99, 0.001}});
 };
 
 OffloadError cannot_listen(const std::string& address, int port, const std::string& cause) {
@@ -58,15 +83,31 @@ OffloadError cannot_listen(const std::string& address, int port, const std::stri
 }  // namespace
 
 struct MetricsServer::Impl {
-  std::string address;
-  int port = 0;
-  std::shared_ptr<EngineCollectable> collectable;  // the exposer keeps a weak reference
-  std::unique_ptr<prometheus::Exposer> exposer;
+  std::function<EngineStats()> stats;
+  std::function<EngineHealth()> health;
+  std::vector<MetricDefinition> definitions;
+  ScrapeSeries scrapes;
+  std::unique_ptr<HttpServer> server;  // last: its threads use all of the above
 
-  ~Impl() {
-    if (exposer == nullptr) return;
-    const ServerWaker waker(address, port);
-    exposer.reset();
+  HttpAnswer metrics() {
+    const auto start = Clock::now();
+    MetricsPage page = collect_metrics(stats(), definitions);
+    assert(page.left_out.empty() && "an undeclared metric was emitted, see undeclared_metrics()");
+    HttpAnswer answer{200, "text/plain; version=0.0.4; charset=utf-8",
+                      scrapes.append_to(std::move(page.families))};
+    scrapes.count(answer.body.size(), Clock::now() - start);
+    return answer;
+  }
+  HttpAnswer admission(const HttpRequest& request) const {
+    const bool is_text = request.has("format", "text") ||
+                         (!request.has("format", "json") && accepts(request.accept, "text/plain"));
+    if (is_text)
+      return {200, "text/plain; charset=utf-8", admission_page_text(stats(), Clock::now())};
+    return {200, "application/json", admission_page_json(stats(), Clock::now())};
+  }
+  HttpAnswer healthz() const {
+    const EngineHealth now = health ? health() : health_of(stats());
+    return {serves(now.status) ? 200 : 503, "application/json", health_json(now)};
   }
 };
 
@@ -75,7 +116,7 @@ MetricsServer::~MetricsServer() = default;
 
 Expected<std::unique_ptr<MetricsServer>> MetricsServer::start(
     const std::string& address, int port, std::function<EngineStats()> stats,
-    std::vector<MetricDefinition> definitions) {
+    std::vector<MetricDefinition> definitions, std::function<EngineHealth()> health) {
   if (port < 0 || port > 65535)
     return {OffloadErrc::invalid_config, "metrics.port: " + std::to_string(port) +
                                              " is not allowed; expected an integer in [0, 65535]"};
@@ -84,21 +125,20 @@ Expected<std::unique_ptr<MetricsServer>> MetricsServer::start(
                                              "\" is not allowed; expected " +
                                              std::string(kListenAddressForms)};
   auto impl = std::make_unique<Impl>();
-  impl->address = address;
-  impl->collectable = std::make_shared<EngineCollectable>(std::move(stats), std::move(definitions));
-  const bool is_ip6 = address.find(':') != std::string::npos;
-  const std::string host = is_ip6 ? "[" + address + "]" : address;
-  try {
-    impl->exposer =
-        std::make_unique<prometheus::Exposer>(host + ":" + std::to_string(port), kServerThreads);
-    impl->exposer->RegisterCollectable(impl->collectable);
-    impl->port = impl->exposer->GetListeningPorts().at(0);
-  } catch (const std::exception& error) {
-    return cannot_listen(address, port, error.what());
-  }
+  impl->stats = std::move(stats);
+  impl->health = std::move(health);
+  impl->definitions = std::move(definitions);
+  Impl* const i = impl.get();
+  auto server = HttpServer::start(
+      address, port,
+      {{"/metrics", [i](const HttpRequest&) { return i->metrics(); }},
+       {"/admission", [i](const HttpRequest& request) { return i->admission(request); }},
+       {"/healthz", [i](const HttpRequest&) { return i->healthz(); }}});
+  if (!server) return cannot_listen(address, port, server.error().detail);
+  impl->server = std::move(*server);
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(impl)));
 }
 
-int MetricsServer::port() const { return impl_->port; }
+int MetricsServer::port() const { return impl_->server->port(); }
 
 }  // namespace kv_offload

@@ -40,7 +40,7 @@ Expected<std::unique_ptr<EngineRuntime>> EngineRuntime::start(EngineConfig confi
   env->log = make_log(engine->config_.log_level, engine->config_.log);
   env->trace = std::move(trace);
   engine->parts_.env = std::move(env);
-  for (const auto step : {&EngineRuntime::start_region, &EngineRuntime::start_tiers,
+  for (const auto step : {&EngineRuntime::start_admission_state, &EngineRuntime::start_region, &EngineRuntime::start_tiers,
                           &EngineRuntime::start_actors, &EngineRuntime::start_metrics_server})
     if (auto started = (engine.get()->*step)(); !started) return started.error();
   const auto& c = engine->config_;
@@ -50,6 +50,26 @@ Expected<std::unique_ptr<EngineRuntime>> EngineRuntime::start(EngineConfig confi
                           std::to_string(c.row_bytes()) + " bytes, eviction " + c.eviction_policy + ", " +
                           std::to_string(engine->parts_.tiers.size()) + " secondary tier(s)");
   return engine;
+}
+
+Expected<Ok> EngineRuntime::start_admission_state() {
+  if (config_.admission_state_file.empty()) return Ok{};
+  auto file = AdmissionStateFile::open(
+      config_.admission_state_file,
+      [env = parts_.env](std::string_view level, const std::string& line) { env->log(level, line); });
+  if (!file) return file.error();
+  admission_state_ = std::move(file).value();
+  const auto& found = admission_state_->found();
+  parts_.env->log("info", "admission_state_file: " + config_.admission_state_file +
+                              (found.empty() ? ": not there yet, the first engine makes it"
+                                             : ": " + std::to_string(found.size()) + " bytes"));
+  parts_.admission_keeping.kept = found;
+  parts_.admission_keeping.keep = [file = admission_state_.get()](std::string text) { file->keep(std::move(text)); };
+  parts_.admission_keeping.unix_ms = [] {
+    const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
+  };
+  return Ok{};
 }
 
 Expected<Ok> EngineRuntime::start_region() {
@@ -110,12 +130,17 @@ Expected<Ok> EngineRuntime::start_actors() {
 
 Expected<Ok> EngineRuntime::start_metrics_server() {
   if (!config_.metrics.port) return Ok{};
+  health_ = std::make_shared<HealthProbe>(
+      [step = actors_.step](Reply<EngineStats> reply) { caf::anon_send(step, StatsCall{std::move(reply)}); },
+      [failed = parts_.failed] { return failed->name(); });
   auto server = MetricsServer::start(config_.metrics.address, *config_.metrics.port,
-                                     [board = parts_.board] { return board->get(); }, metric_definitions(config_));
+                                     [board = parts_.board] { return board->get(); }, metric_definitions(config_),
+                                     [health = health_] { return health->check(); });
   if (!server) return server.error();
   metrics_server_ = std::move(server).value();
   metrics_port_ = metrics_server_->port();
-  parts_.env->log("info", "metrics on http://" + config_.metrics.address + ":" + std::to_string(metrics_port_) + "/metrics");
+  parts_.env->log("info", "metrics on http://" + config_.metrics.address + ":" + std::to_string(metrics_port_) +
+                              "/metrics, beside it /admission and /healthz");
   return Ok{};
 }
 
@@ -174,7 +199,7 @@ void EngineRuntime::leak_lanes() {
 }
 
 void EngineRuntime::drain(Duration patience) {
-  metrics_server_.reset();
+  if (health_) health_->begin_shutdown();
   if (std::exchange(drained_, true) || !actors_.step) return;
   auto slot = std::make_shared<CompletionSlot<Ok>>(0U);
   caf::anon_send(actors_.step, DrainCall{true, patience, Reply<Ok>(slot)});
@@ -186,9 +211,13 @@ bool EngineRuntime::shutdown(Duration patience) {
   if (std::exchange(stopped_, true)) return clean_;
   const auto deadline = now() + patience;
   drain(patience / 2);
+  metrics_server_.reset();
+  health_.reset();  // with its handle of an actor
   clean_ = stop_tiers(deadline);
   stop_actor(actors_.tracker, "job_tracker", deadline);
   stop_actor(actors_.admission, "admission_controller", deadline);
+  if (admission_state_ && !admission_state_->close(std::max(deadline - now(), Duration(std::chrono::seconds(1)))))
+    parts_.env->log("error", "admission_state_file: " + config_.admission_state_file + ": not written in time");
   stop_actor(actors_.primary, "primary_tier", deadline);
   stop_actor(actors_.step, "scheduler_step", deadline);
   stop_actor(actors_.metrics, "engine_metrics", deadline);

@@ -7,18 +7,21 @@
 #include <string_view>
 #include <vector>
 
+#include "kv_offload/actors/admission_state_file.hpp"
 #include "kv_offload/actors/caf_system.hpp"
 #include "kv_offload/actors/engine_actors.hpp"
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/actors/engine_metrics.hpp"
+#include "kv_offload/actors/http_health.hpp"
 #include "kv_offload/tiers/primary/region.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
 
 namespace kv_offload {
 
-/// The parts of a running engine and the order in which they start and stop. Starting: region, tiers,
-/// actor system, actors, metrics server; an error at any step takes down what had started. Stopping:
-/// metrics server, drain, sinks, tier actors, lanes, the other actors, actor system, region.
+/// The parts of a running engine and the order in which they start and stop. Starting: admission's state
+/// file, region, tiers, actor system, actors, metrics server; an error at any step takes down what had
+/// started. Stopping: drain (the metrics server says so meanwhile), metrics server, sinks, tier actors,
+/// lanes, the other actors, the state file, actor system, region.
 ///
 /// Used from the thread that starts and the one that stops; everything else talks to the actors.
 class EngineRuntime {
@@ -30,7 +33,7 @@ class EngineRuntime {
   EngineRuntime(const EngineRuntime&) = delete;
   EngineRuntime& operator=(const EngineRuntime&) = delete;
 
-  /// First half of the way down: the metrics server ends, queued transfers are cancelled, running ones end.
+  /// First half of the way down: /healthz says so, queued transfers are cancelled, running ones end.
   /// Completions still reach the actors. Idempotent.
   void drain(Duration patience);
   /// Drains if drain() was not called, then stops everything. Idempotent. False: a lane did not return by `patience`; its state and the region are leaked.
@@ -45,6 +48,7 @@ class EngineRuntime {
 
  private:
   explicit EngineRuntime(EngineConfig config);
+  Expected<Ok> start_admission_state();
   Expected<Ok> start_region();
   Expected<Ok> start_tiers();
   Expected<Ok> start_actors();
@@ -59,6 +63,8 @@ class EngineRuntime {
   std::unique_ptr<Region> region_;
   std::unique_ptr<CafSystem> caf_;
   EngineActors actors_;
+  std::unique_ptr<AdmissionStateFile> admission_state_;
+  std::shared_ptr<HealthProbe> health_;
   std::unique_ptr<MetricsServer> metrics_server_;
   int metrics_port_ = 0;
   bool drained_ = false;

@@ -98,7 +98,7 @@ void add_output_options(CLI::App& app, OutputOptions& output) {
   app.add_flag("--quiet", output.quiet, "neither table nor progress line");
 }
 
-void add_replay(CLI::App& app, ReplayOptions& options, bool& explain, Command& command) {
+void add_replay(CLI::App& app, ReplayOptions& options, Command& command) {
   auto* replay = app.add_subcommand("replay", "drive a request trace through the engine");
   auto* source = replay->add_option_group("source", "what to replay");
   add_text(*source, "--trace", options.trace_file, "JSON lines with hash_ids");
@@ -121,13 +121,13 @@ void add_replay(CLI::App& app, ReplayOptions& options, bool& explain, Command& c
   replay->add_flag_callback(
       "--control-only", [&options] { options.mode.move_bytes = false; },
       "neither fill nor compare chunks");
-  replay->add_flag("--explain", explain, "say for each refusal which policy refused and why");
+  replay->add_flag("--explain", options.explain,
+                   "say at the end what admission decided, who refused and with which numbers");
   add_number<int>(*replay, "--metrics-port", options.engine.metrics_port, 0, 65535,
-                  "serve /metrics on this loopback port; 0 picks one");
+                  "serve /metrics, /admission and /healthz on this loopback port; 0 picks one");
   add_number<std::uint64_t>(*replay, "--metrics-hold-seconds", options.metrics_hold_seconds, 0,
                             86400, "keep serving metrics this long afterwards");
-  replay->callback([&options, &explain, &command] {
-    if (explain) throw CLI::ValidationError("--explain", "not in this version");
+  replay->callback([&options, &command] {
     command = [&options](std::ostream& out, std::ostream& err) {
       return run_replay(options, out, err);
     };
@@ -186,9 +186,8 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   ReplayOptions replay;
   StressOptions stress;
   CheckConfigOptions check;
-  bool explain = false;
   Command command;
-  add_replay(app, replay, explain, command);
+  add_replay(app, replay, command);
   add_stress(app, stress, command);
   add_check_config(app, check, command);
   const auto named = [&](const CLI::App* command_app) {

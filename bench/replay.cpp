@@ -1,5 +1,6 @@
 #include "kv_offload/bench/replay.hpp"
 
+#include "kv_offload/actors/admission_page.hpp"
 #include "kv_offload/bench/engine_setup.hpp"
 #include "kv_offload/bench/progress.hpp"
 #include "kv_offload/bench/report.hpp"
@@ -135,7 +136,7 @@ void print(std::ostream& out, const ReplayOptions& options, const EngineConfig& 
         << " compared)\n";
 }
 
-Json document(const EngineConfig& config, const Outcome& outcome) {
+Json document(const EngineConfig& config, const Outcome& outcome, bool is_explained) {
   const ReplayTotals& t = outcome.totals;
   Json json = document_head(outcome.wall_seconds);
   json["promises"] = to_json(outcome.promises);
@@ -165,6 +166,7 @@ Json document(const EngineConfig& config, const Outcome& outcome) {
                      {"cascade", to_json(outcome.cascades.latency)}};
   json["actors"] = actors_json(outcome.stats);
   json["tiers"] = to_json(tier_reports(outcome.stats, t.tier_hits));
+  if (is_explained) json["admission"] = Json::parse(admission_page_json(outcome.stats, Clock::now()));
   return json;
 }
 
@@ -183,11 +185,15 @@ int report(const ReplayOptions& options, const EngineConfig& config, const Outco
     print(out, options, config, outcome);
     print_promises(out, outcome.promises);
   }
+  // Asked for by name: it is there beside --quiet, too.
+  if (options.explain)
+    out << (options.output.quiet ? "" : "\n") << admission_page_text(outcome.stats, Clock::now());
   for (const auto& check : outcome.promises)
     if (!check.held && options.output.quiet)
       err << "promise " << check.number << " BROKEN: " << check.name << ": " << check.why << '\n';
   for (const auto& problem : outcome.problems) err << "kv-offload-bench: " << problem << '\n';
-  if (const auto error = write_json(options.output.json_file, document(config, outcome))) {
+  if (const auto error =
+          write_json(options.output.json_file, document(config, outcome, options.explain))) {
     err << "kv-offload-bench: " << *error << '\n';
     return kUsageError;
   }
@@ -216,7 +222,7 @@ int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& er
   OffloadEngine& running = **engine;
   if (running.metrics_port() != 0 && !options.output.quiet)
     out << "metrics at http://" << running.config().metrics.address << ':' << running.metrics_port()
-        << "/metrics" << std::endl;
+        << "/metrics, beside it /admission and /healthz" << std::endl;
 
   Outcome outcome;
   play(running, options, *trace, outcome);

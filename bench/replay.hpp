@@ -18,6 +18,7 @@ struct ReplayOptions {
   std::optional<std::string> synthetic;
   std::size_t requests_max = std::numeric_limits<std::size_t>::max();
   ReplayMode mode;
+  bool explain = false;  ///< print what admission decided and why
   std::uint64_t metrics_hold_seconds =
       0;  ///< keep the engine and its metrics port this long afterwards
 };

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -190,10 +191,40 @@ struct PrimaryTotals {
   Histogram allocation_size;
 };
 
+/// Jobs and their chunks. A cascade is one job; promotions of one batch and tier are one.
+struct JobAmount {
+  std::uint64_t jobs = 0, chunks = 0;
+};
+
+/// One tier and direction as admission counts it: offered = admitted + Σ refused, admitted = completed +
+/// withdrawn + erased + in_flight, in jobs and in chunks.
+struct AdmissionFlow {
+  JobAmount offered, admitted, completed, withdrawn, erased;
+  JobAmount in_flight;  ///< gauge
+  std::array<JobAmount, kNumRefusalReasons> refused{};
+};
+
 struct AdmissionTierTotals {
   std::uint64_t offered = 0, admitted = 0, completed = 0, withdrawn = 0, erased = 0;  ///< chunks
   std::uint64_t in_flight = 0;  ///< gauge, chunks
   std::array<std::uint64_t, kNumRefusalReasons> refused{};
+  AdmissionFlow cascades, promotions;  ///< the same by direction
+  std::uint64_t pin_share_chunks = 0;  ///< most chunks in flight
+  bool disabled = false;               ///< gauge
+};
+
+/// Refusals by whoever said no: a policy's name, or the ledger's own reason.
+struct RefuserTotals {
+  std::string policy;
+  TierIndex tier = 0;
+  bool is_promotion = false;
+  std::uint64_t decisions = 0, chunks = 0;
+};
+
+/// A setting of a gate that counts events, so that it can be shown in seconds.
+struct GateCadence {
+  std::string gate, setting;
+  double events = 0;
 };
 
 /// One answer of admission, kept to explain it later.
@@ -205,6 +236,9 @@ struct AdmissionDecision {
   bool admitted = false;
   RefusalReason reason = RefusalReason::none;
   std::string refuser;  ///< the policy's name; empty if admitted
+  std::uint64_t in_flight_chunks = 0;  ///< of the tier and direction, right after the answer
+  /// The refuser's numbers when the refusal was first published, at most a tick after it; null: none.
+  std::shared_ptr<const std::string> numbers;
 };
 
 struct AdmissionActorTotals {
@@ -217,6 +251,8 @@ struct AdmissionActorTotals {
   std::vector<MetricSample> policy_samples;
   std::vector<GateReport> gates;             ///< what each gate does and why, per tier
   std::vector<AdmissionDecision> decisions;  ///< the last ones, oldest first
+  std::vector<RefuserTotals> refusers;       ///< sorted by policy, tier and direction
+  std::vector<GateCadence> cadences;
 };
 
 struct TierActorTotals {

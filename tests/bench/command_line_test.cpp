@@ -43,7 +43,6 @@ TEST_CASE("a wrong command line is one line that names the option, and status 2"
       {{"replay", "--synthetic", "multi-turn", "--order", "up"}, "--order"},
       {{"replay", "--synthetic", "multi-turn", "--verify", "some"}, "--verify"},
       {{"replay", "--synthetic", "multi-turn", "--metrics-port", "70000"}, "--metrics-port"},
-      {{"replay", "--synthetic", "multi-turn", "--explain"}, "--explain: not in this version"},
       {{"stress", "--threads", "0"}, "--threads"},
       {{"stress", "--seconds", "-1"}, "--seconds"},
       {{"stress", "--break", "9"}, "--break"},

@@ -250,3 +250,36 @@ TEST_CASE_METHOD(Fixture, "a metrics port in use is one line and status 2", "[be
   REQUIRE(*options.engine.metrics_port != 0);
   check_refused(replay(), std::to_string(*options.engine.metrics_port));
 }
+
+TEST_CASE_METHOD(Fixture, "an explained replay says who refused what, with numbers",
+                 "[bench][engine]") {
+  const auto file = (dir.path() / "config.json").string();
+  std::ofstream(file) << R"({"chunk_bytes": 4096, "cpu_bytes_to_use": 1048576,
+      "secondary_tiers": [{"type": "example"}],
+      "admission_policy": {"type": "write_budget", "bytes_per_day": "1 MiB",
+                           "peak_bytes": 262144}})";
+  options.engine = {};
+  options.engine.config_file = file;
+  options.output.quiet = true;
+  CHECK(replay().out.empty());
+  options.explain = true;
+  const auto run = replay();
+  INFO(run.out << run.err);
+  REQUIRE(run.status == kHeld);
+  std::istringstream lines(run.out);
+  for (std::string line; std::getline(lines, line);) {
+    INFO(line);
+    CHECK(line.size() <= 120);
+  }
+  for (const std::string part :
+       {"Refused by reason", "1:example  cascade  write_budget", "refused by write_budget",
+        "of 262144 bytes left", "1:example payoff, mode off: measures, refuses nothing",
+        "How to read this"}) {
+    CAPTURE(part);
+    CHECK(run.out.find(part) != std::string::npos);
+  }
+  const auto& admission = run.document["admission"];
+  CHECK(admission["tiers"]["1:example"]["cascades"]["refused"]["write_budget"]["chunks"] ==
+        run.document["tiers"]["1:example"]["refused"]);
+  CHECK(admission["refused"][0]["policy"] == "write_budget");
+}

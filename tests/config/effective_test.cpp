@@ -55,6 +55,9 @@ TEST_CASE("every effective value has a unit and an origin", "[config]") {
   CHECK(text(rows["admission_policy.low_water_s"]) == "0.25|s|config");
   CHECK(text(rows["admission_policy.warmup_completions"]) == "3|completions|default");
   CHECK(text(rows["secondary_tiers[0].backpressure"]) == "(none)||default");
+  CHECK(text(rows["admission_state_file"]) == "(none)||default");
+  CHECK(text(by_key(good_config(document(R"("admission_state_file": "/v/state")")))
+                 .at("admission_state_file")) == "/v/state||config");
   CHECK(text(rows["store_threshold"]) == "0|lookups|default");
   CHECK(text(rows["max_tracker_size"]) == "64000|keys|default");
   CHECK(text(rows["offload_prompt_only"]) == "true||default");

@@ -289,3 +289,14 @@ TEST_CASE("a configuration built in code is held to the same ranges", "[config]"
       "identity.kv_cache_groups[0].tokens_per_block: 0 is not allowed; expected an integer in [1, "
       "1048576]");
 }
+
+TEST_CASE("what is no file name for admission's state is refused", "[config]") {
+  CHECK(line_about(document(R"("admission_state_file": "/v/state")")) == "valid");
+  CHECK(line_about(document(R"("admission_state_file": "/v/")")) ==
+        "admission_state_file: \"/v/\" is not allowed; expected the name of a file");
+  CHECK(line_about(document(R"("admission_state_file": 3)")).starts_with("admission_state_file: 3"));
+  CHECK(line_after([](EngineConfig& c) { c.admission_state_file = "a\nb"; }) ==
+        "admission_state_file: control characters are not allowed; expected printable text");
+  CHECK(line_after([](EngineConfig& c) { c.admission_state_file = std::string(5000, 'x'); }) ==
+        "admission_state_file: 5000 bytes are not allowed; expected at most 4000 bytes");
+}

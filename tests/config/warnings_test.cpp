@@ -175,3 +175,22 @@ TEST_CASE("limits that defeat each other and open metrics are warned about", "[c
   REQUIRE(threads.size() == 1);
   CHECK(threads[0].substr(0, 24) == "worker_threads: 1024 on ");
 }
+
+TEST_CASE("a write budget whose state is not kept is warned about, and a file without state",
+          "[config]") {
+  const std::string budget =
+      kTier + R"(, "admission_policy": {"type": "write_budget", "bytes_per_day": "1 TiB"})";
+  check_only(budget,
+             {"admission_state_file: not set: a restart forgets the bytes that were written, and "
+              "write_budget begins each time with peak_bytes"});
+  check_only(budget + R"(, "admission_state_file": "/tmp/state")", {});
+  check_only(kTier + R"(, "admission_state_file": "/tmp/state")",
+             {"admission_state_file: /tmp/state stays unused: no policy of admission_policy has "
+              "anything to keep"});
+  check_only(budget + R"(, "admission_state_file": "state")",
+             {"admission_state_file: state depends on the working directory; an absolute path does "
+              "not"});
+  check_only(budget + R"(, "admission_state_file": "/nowhere-of-this-machine/state")",
+             {"admission_state_file: /nowhere-of-this-machine is not a directory of this machine: "
+              "an engine does not start here"});
+}

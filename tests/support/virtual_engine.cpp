@@ -59,6 +59,7 @@ VirtualEngine::VirtualEngine(Options options)
   parts.failed = std::make_shared<FailedState>();
   parts.board = std::make_shared<StatsBoard>();
   parts.view = PrimaryView{memory_.data(), 4096, 4096, options.chunks, in_use_.get()};
+  parts.admission_keeping = options.keeping;
   parts.labels.push_back(primary_label());
   for (std::size_t t = 0; t < options.tiers; ++t) {
     auto tier = std::make_shared<ScriptedTier>();

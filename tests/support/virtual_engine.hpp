@@ -134,6 +134,7 @@ class VirtualEngine {
     bool offload_prompt_only = true;
     std::vector<std::vector<std::uint32_t>> atomic_groups = {};
     std::function<void(std::size_t, ScriptedTier&)> setup_tier = {};
+    AdmissionKeeping keeping = {};
   };
   explicit VirtualEngine(Options options);
   ~VirtualEngine();
