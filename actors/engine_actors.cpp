@@ -87,6 +87,7 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   step.atomic_groups = AtomicGroups(config.atomic_groups);
   step.gates_lookups = lookup_gate.mode != GateMode::off && config.tokens_per_chunk > 0;
   step.min_load_tokens = lookup_gate.min_load_tokens;
+  step.compute_tokens_per_s = config.compute_tokens_per_s;
   step.external_expired = parts.external_expired;
   step.deadlines = {config.deadlines.load, config.deadlines.store, config.deadlines.probe,
                     config.deadlines.lookup, config.deadlines.drain};

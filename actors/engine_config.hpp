@@ -57,6 +57,8 @@ struct EngineConfig {
   std::uint64_t chunk_bytes = 0;        ///< payload of one chunk; rows are rounded up to 4 KiB
   std::uint64_t cpu_bytes_to_use = 0;   ///< primary tier; chunks = floor(this ÷ row)
   std::uint32_t tokens_per_chunk = 0;   ///< 0: unknown (then token-based gates stay silent)
+  /// Tokens of a prompt that the device computes in a second, for LookupAnswer::worth; 0: unknown.
+  std::uint32_t compute_tokens_per_s = 0;
   std::string eviction_policy = "lru";
   /// Chunks are stored once they were looked up this often (below 2: at first sight). Only without
   /// secondary tiers.

@@ -21,8 +21,9 @@ struct Integer {
   std::string_view unit;
 };
 inline constexpr std::int64_t kTokensPerChunkMax = 1 << 24;
-inline constexpr std::array<Integer, 10> kIntegers{{
+inline constexpr std::array<Integer, 11> kIntegers{{
     {"tokens_per_chunk", &EngineConfig::tokens_per_chunk, 0, kTokensPerChunkMax, "tokens"},
+    {"compute_tokens_per_s", &EngineConfig::compute_tokens_per_s, 0, 1 << 30, "tokens/s"},
     {"store_threshold", &EngineConfig::store_threshold, 0, 1'000'000, "lookups"},
     {"max_tracker_size", &EngineConfig::max_tracker_size, 1, 1 << 24, "keys"},
     {"jobs_max", &EngineConfig::jobs_max, 1, 1 << 20, "jobs"},

@@ -117,7 +117,8 @@ TransferEnd& JobTrackerState::give_outcome(JobId id, TrackedJob& job, const JobR
   for (const auto fate : result.fates) done += fate != KeyFate::failed ? 1U : 0U;
   ends.to_steps[job.step].entries.push_back(
       {id, job.request, job.is_promotion, true, false, done,
-       static_cast<std::uint32_t>(job.chunk_ids.size()) - done, result.transfer_bytes});
+       static_cast<std::uint32_t>(job.chunk_ids.size()) - done, result.transfer_bytes, job.tier,
+       finished - job.submitted_at});
   totals_.tiers[job.tier].quarantined_chunks += job.chunk_ids.size();
   return ends.to_primary.ends.emplace_back(TransferEnd{id, job.tier, job.is_promotion, true, false, false,
                                                        job.epoch, job.chunk_ids, result.fates});

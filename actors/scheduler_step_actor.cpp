@@ -22,6 +22,7 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
   }
   totals_.offers.resize(deps_.tiers.size());
   verdicts_.resize(deps_.tiers.size());
+  load_costs_ = LoadCosts(deps_.tiers.size());
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   using S = SchedulerStepState;
   return {

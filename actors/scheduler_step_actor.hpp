@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/actors/load_costs.hpp"
 #include "kv_offload/actors/lookup_op.hpp"
 #include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/protocol/actor_interfaces.hpp"
@@ -34,6 +35,7 @@ struct SchedulerStepDeps {
   AtomicGroups atomic_groups;
   bool gates_lookups = false;          ///< a lookup_gate may skip tiers
   std::uint64_t min_load_tokens = 0;   ///< less than this is no load worth making
+  std::uint32_t compute_tokens_per_s = 0;  ///< 0: unknown
   std::shared_ptr<const std::atomic<std::uint64_t>> external_expired;  ///< counted by the tiers' gates
   struct {
     Duration load{}, store{}, probe{}, lookup{}, drain{};
@@ -89,6 +91,7 @@ class SchedulerStepState {
     std::vector<ChunkId> chunk_ids;
     std::vector<std::uint32_t> generations;
     std::size_t below_floor = 0;  ///< leading chunks below the request's save floor
+    MonotonicTime opened_at;      ///< loads only
     void leave_out(const KeyIdxList& positions);
   };
   /// Tiers that were asked what they want of a new request.
@@ -212,6 +215,7 @@ class SchedulerStepState {
   void store_admitted(const CascadesDecided& m);
   void present_pinned(const PresentPinned& m);
   void load_pinned(const LeadingPinned& m);
+  [[nodiscard]] LoadWorth worth_of(const LookupOp& op, const LookupAnswer& answer) const;
   void jobs_ended(const JobsEnded& m);
   void jobs_drained(const JobsDrained& m);
   void primary_reset(const PrimaryReset& m);
@@ -293,6 +297,7 @@ class SchedulerStepState {
   SchedulerStepDeps deps_;
   SchedulerTotals totals_;
   std::vector<VerdictCounts> verdicts_;  ///< by tier, cumulative
+  LoadCosts load_costs_{0};
   std::vector<bool> tier_alive_;
   Epoch epoch_ = 0;
   OpId next_op_ = 0;

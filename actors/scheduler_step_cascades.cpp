@@ -120,6 +120,7 @@ void SchedulerStepState::end_cascade(std::map<OpId, CascadeOp>::iterator it) {
 void SchedulerStepState::jobs_ended(const JobsEnded& m) {
   for (const auto& e : m.entries) {
     if (e.released) --open_jobs_;
+    if (e.outcome && e.is_promotion) load_costs_.landed(e.tier, e.chunks_done, e.took);
     const auto waited = waited_jobs_.find(e.job);
     if (waited == waited_jobs_.end()) continue;
     const auto it = cascades_.find(waited->second);
@@ -192,7 +193,7 @@ void SchedulerStepState::present_pinned(const PresentPinned& m) {
     cascade.context = op.context;
     auto pinned = std::make_shared<KeyList>();
     for (const auto i : m.pinned) pinned->push_back((*op.keys)[i]);
-    cascade.lease = Lease{op.request, true, op.epoch, pinned, m.chunk_ids, m.generations};
+    cascade.lease = Lease{op.request, true, op.epoch, pinned, m.chunk_ids, m.generations, 0, {}};
     cascade.tiers = op.tiers;
     cascade.store_job_idx = m.pinned;
     cascade.store_job = op.store_job;

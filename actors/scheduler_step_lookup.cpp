@@ -390,10 +390,22 @@ void SchedulerStepState::end_waits_of(RequestHandle request, OffloadErrc code, c
   for (const auto id : interrupted) give_up_lookup(lookups_.at(id), reason);
 }
 
+LoadWorth SchedulerStepState::worth_of(const LookupOp& op, const LookupAnswer& answer) const {
+  std::vector<std::uint8_t> origins;
+  origins.reserve(answer.leading_hits);
+  for (std::uint32_t i = 0; i < answer.leading_hits; ++i)
+    origins.push_back(LookupOp::on_its_way(op.state[i]) ? op.found_in[i] : std::uint8_t{0});
+  const double compute_s = deps_.compute_tokens_per_s == 0 ? 0
+                                                           : static_cast<double>(deps_.tokens_per_chunk) /
+                                                                 static_cast<double>(deps_.compute_tokens_per_s);
+  return load_costs_.worth(origins, compute_s);
+}
+
 void SchedulerStepState::settle_lookup(LookupOp& op) {
   auto* request = find_request(op.request->handle);
   count_lookup(op, request);
   auto answer = op.answer(deps_.atomic_groups);
+  answer.worth = worth_of(op, answer);
   KeyIdxList beyond;
   const auto usable = op.polled() ? op.reach() : answer.leading_hits;
   for (auto i = static_cast<std::uint32_t>(op.answered ? 0 : usable); i < op.size(); ++i)

@@ -70,7 +70,7 @@ void SchedulerStepState::store_reserved(const StoreReserved& m) {
                                              " slots can be had now: too many chunks are pinned, held or being written");
     return maybe_forget(op.request);
   }
-  Lease lease{op.request, true, epoch_, {}, m.chunk_ids, m.generations};
+  Lease lease{op.request, true, epoch_, {}, m.chunk_ids, m.generations, 0, self_->clock().now()};
   if (m.key_idx.size() == op.keys->size()) {
     lease.keys = op.keys;
   } else {
@@ -149,7 +149,7 @@ void SchedulerStepState::load_pinned(const LeadingPinned& m) {
   }
   totals_.device_loaded_chunks += m.chunk_ids.size();
   const LeaseId lease_id{deps_.domain, next_lease_++};
-  leases_.emplace(lease_id, Lease{op.request, false, epoch_, {}, m.chunk_ids, {}});
+  leases_.emplace(lease_id, Lease{op.request, false, epoch_, {}, m.chunk_ids, {}, 0, self_->clock().now()});
   op.reply.deliver(LoadPlan{lease_id, m.chunk_ids});
 }
 
@@ -159,6 +159,7 @@ void SchedulerStepState::complete_load(const CompleteLoadCall& m) {
     return m.reply.fail(OffloadErrc::unknown_lease, "lease " + to_string(m.lease) + " is no open load");
   const auto lease = std::move(it->second);
   leases_.erase(it);
+  load_costs_.copied(lease.chunk_ids.size(), self_->clock().now() - lease.opened_at);
   self_->send(deps_.primary, Unpin{lease.chunk_ids, lease.epoch});
   if (auto* request = find_request(lease.request)) --request->open_leases;
   m.reply.deliver(Ok{});

@@ -52,6 +52,14 @@ struct LookupOptions {
   std::uint64_t first_token = 0;
 };
 
+/// What loading the leading hits is expected to take against computing them. The engine says, the scheduler
+/// decides.
+struct LoadWorth {
+  double load_s = 0;         ///< as measured of late: landing of what is still on its way, then the copy to the device
+  double compute_s = 0;      ///< of the same chunks, by compute_tokens_per_s; 0: not configured
+  std::uint32_t chunks = 0;  ///< leading ones that are sooner loaded than computed; all while a number is unknown
+};
+
 struct LookupAnswer {
   std::vector<LookupResult> results;  ///< one per key; keys the scan never reached are miss
   std::uint32_t leading_hits = 0;     ///< keys from the front that are hit or hit_pending
@@ -61,6 +69,7 @@ struct LookupAnswer {
   std::uint32_t refused = 0;          ///< tier hits that admission refused
   std::uint32_t capped = 0;           ///< keys not asked: beyond the request's max_load_tokens
   std::uint32_t gave_up = 0;          ///< keys whose wait ended by deadline or a full table
+  LoadWorth worth;                    ///< of the leading hits beyond the device's own
   std::vector<std::uint32_t> tier_hits;  ///< leading hits by where they were found: [0] primary, [1+t] tier t
 };
 

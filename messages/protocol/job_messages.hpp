@@ -30,6 +30,8 @@ struct JobsEnded {
     std::uint32_t chunks_done = 0;
     std::uint32_t chunks_failed = 0;
     std::uint64_t bytes = 0;
+    TierIndex tier = 0;
+    Duration took{};        ///< submission to the end of its I/O; with outcome
   };
   std::vector<Entry> entries;
 };

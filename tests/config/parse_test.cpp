@@ -27,12 +27,13 @@ TEST_CASE("every key of a document arrives in the configuration", "[config]") {
     "deadlines": {"load_ms": 1, "store_ms": 2, "probe_ms": 3, "lookup_ms": 4, "unread_ms": 5,
                   "drain_ms": 6, "shutdown_ms": 7},
     "jobs_max": 11, "probes_max": 12, "calls_max": 13, "keys_max": 14, "requests_max": 15,
-    "worker_threads": 3, "spin_us": 0, "huge_pages": false, "enable_kv_events": true,
+    "worker_threads": 3, "spin_us": 0, "compute_tokens_per_s": 16500, "huge_pages": false, "enable_kv_events": true,
     "log_level": "debug", "metrics": {"port": 0, "address": "0.0.0.0"}})");
   CHECK(c.chunk_bytes == 16384);
   CHECK(c.cpu_bytes_to_use == 1u << 30);
   CHECK(c.num_chunks() == 65536);
   CHECK(c.tokens_per_chunk == 64);
+  CHECK(c.compute_tokens_per_s == 16500);
   CHECK(c.eviction_policy == "arc");
   CHECK(c.primary.headroom_share == 0.2);
   CHECK(c.primary.hold_share == 0.1);

@@ -29,6 +29,7 @@ VirtualEngine::VirtualEngine(Options options)
   config.enable_kv_events = options.events;
   config.eviction_policy = options.eviction;
   config.tokens_per_chunk = options.tokens_per_chunk;
+  config.compute_tokens_per_s = options.compute_tokens_per_s;
   config.store_threshold = options.store_threshold;
   config.probes_max = options.probes_max;
   config.offload_prompt_only = options.offload_prompt_only;

@@ -129,6 +129,7 @@ class VirtualEngine {
     bool events = false;
     std::string eviction = "lru";
     std::uint32_t tokens_per_chunk = 0;
+    std::uint32_t compute_tokens_per_s = 0;
     std::uint32_t store_threshold = 0;
     std::uint32_t probes_max = 65536;
     bool offload_prompt_only = true;
