@@ -114,6 +114,9 @@ void AdmissionControllerState::lookups_answered(const LookupsAnswered& m) {
     if (!e.gated) deps_.ledger->count_lookup(e.tier, e.prompt_tokens, e.device_tokens, now);
     deps_.ledger->answer_lookup(e.tier, {e.answered, e.hit_tokens, e.device_tokens, e.took});
   }
+  if (const auto& wanted = m.wanted; wanted.keys)
+    deps_.ledger->observe_demand(
+        {wanted.primary, wanted.served, std::span(*wanted.keys).subspan(wanted.unserved_from), wanted.prefix}, now);
 }
 
 void AdmissionControllerState::verdicts_given(const VerdictsGiven& m) {

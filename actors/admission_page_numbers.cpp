@@ -39,10 +39,12 @@ std::string gate_numbers(const AdmissionPolicy& policy, const std::string& tier_
 std::string refusal_numbers(const AdmissionLedger& ledger, const AdmissionRecord& record,
                             const std::string& tier_label, MonotonicTime now) {
   switch (record.reason) {
-    case RefusalReason::pin_share:
-      return formatted("%llu of %u chunks in flight",
-                       count(ledger.totals(record.tier).in_flight_chunks()),
+    case RefusalReason::pin_share: {
+      const TierAdmissionTotals& totals = ledger.totals(record.tier);
+      const AdmissionTotals& direction = record.is_promotion ? totals.promotions : totals.cascades;
+      return formatted("%llu of %u chunks in flight", count(direction.in_flight.chunks),
                        ledger.pin_share_chunks(record.tier));
+    }
     case RefusalReason::tier_disabled: return "the tier is disabled until the engine starts anew";
     case RefusalReason::save_floor:
       return "below the prefix that a skipped lookup left unproven, see lookup_gate";

@@ -1,14 +1,17 @@
 #include "kv_offload/actors/lookup_op.hpp"
 
+#include <algorithm>
+
 namespace kv_offload {
 
 LookupOp::LookupOp(OpId op_id, SharedRequest request_context, SharedKeys key_list, LookupOptions opts,
-                   std::size_t tiers, Reply<LookupAnswer> reply_to)
+                   std::size_t tiers, std::uint32_t device_keys, Reply<LookupAnswer> reply_to)
     : op(op_id),
       request(std::move(request_context)),
       keys(std::move(key_list)),
       options(opts),
       num_tiers(tiers),
+      on_device(device_keys),
       reply(std::move(reply_to)),
       state(keys->size(), Key::unknown),
       next_tier(keys->size(), 0),
@@ -17,6 +20,15 @@ LookupOp::LookupOp(OpId op_id, SharedRequest request_context, SharedKeys key_lis
       verdicts(keys->size() * (tiers + 1), kNotAsked),
       tier_times(tiers) {
   if (polled()) key_async_s.assign(keys->size() * tiers, 0);
+  std::fill_n(state.begin(), on_device, Key::on_device);
+}
+
+void LookupOp::follow_with_device_key() {
+  if (on_device == 0 || on_device == size() || polled()) return;
+  const auto last = on_device - 1U;
+  const bool wanted = found_in[last] == 0 && state[on_device] == Key::unknown;
+  state[last] = wanted ? Key::unknown : Key::on_device;
+  if (wanted) next_tier[last] = next_tier[on_device];
 }
 
 std::size_t LookupOp::reach() const {
@@ -63,20 +75,21 @@ LookupAnswer LookupOp::answer(const AtomicGroups& atomic_groups) const {
   a.tier_hits.assign(num_tiers + 1, 0);
   std::vector<bool> visible(size());
   for (std::size_t i = 0; i < size(); ++i)
-    visible[i] = i < reached && (resolved_hit(state[i]) || on_its_way(state[i]));
+    visible[i] = i < reached && (is_on_device(i) || resolved_hit(state[i]) || on_its_way(state[i]));
   atomic_groups.hide_incomplete(*keys, visible);
+  std::fill_n(visible.begin(), on_device, true);  // not ours to hide
   bool leading = true;
   for (std::size_t i = 0; i < size(); ++i) {
     leading = leading && visible[i];
     const bool shown = leading || !prefix() || polled();  // behind its first gap a prefix has nothing to show
     if (visible[i] && shown) {
-      a.results[i] = resolved_hit(state[i]) ? LookupResult::hit : LookupResult::hit_pending;
+      a.results[i] = on_its_way(state[i]) ? LookupResult::hit_pending : LookupResult::hit;
     } else if (i < reached && state[i] == Key::retry && (shown || i + 1 == reached)) {
       a.results[i] = LookupResult::retry;
     }
     if (leading) {
       ++a.leading_hits;
-      ++a.tier_hits[found_in[i]];
+      if (!is_on_device(i)) ++a.tier_hits[found_in[i]];
     }
     a.gave_up += state[i] == Key::gave_up ? 1U : 0U;
   }

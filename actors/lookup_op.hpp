@@ -18,23 +18,31 @@ namespace kv_offload {
 ///     unknown ─ primary ─► hit | pending | unknown ─ tiers ─► tier_hit | miss | retry | gave_up
 ///     tier_hit ─ claim, admission, grant ─► loading | pending | landed | refused | no_space
 ///     loading, pending ─► landed | unknown (the tier failed: ask the next one) | miss
+///
+/// The first `on_device` keys are the device's own: neither held nor loaded. The last of them is asked of
+/// the tiers beside its follower, because whether a tier has what the device had anyway is a verdict; if it
+/// has no follower the caller is answered first.
 class LookupOp {
  public:
-  enum class Phase : std::uint8_t { primary, probing, claiming, admitting, granting, waiting };
+  enum class Phase : std::uint8_t { primary, probing, claiming, admitting, granting, queued, waiting };
   enum class Key : std::uint8_t {
-    unknown, hit, pending, tier_hit, loading, landed, miss, retry, gave_up, refused, no_space
+    unknown, hit, pending, tier_hit, loading, landed, miss, retry, gave_up, refused, no_space, on_device
   };
   /// A tier's word on a key, as the metrics count it; 3 + GiveUpReason for the rest.
   static constexpr std::uint8_t kNotAsked = 0, kHit = 1, kMiss = 2, kGaveUp = 3;
   static constexpr std::uint32_t kFirstWindow = 8, kLastWindow = 2048;  // grown by four: 8, 32, 128, …
 
   LookupOp(OpId op, SharedRequest request, SharedKeys keys, LookupOptions options, std::size_t num_tiers,
-           Reply<LookupAnswer> reply);
+           std::uint32_t on_device, Reply<LookupAnswer> reply);
 
   [[nodiscard]] std::size_t size() const { return state.size(); }
   [[nodiscard]] bool prefix() const { return options.scan == LookupScan::prefix; }
   [[nodiscard]] bool waits_for_landing() const { return options.wait == LookupWait::landed; }
   [[nodiscard]] bool polled() const { return options.wait == LookupWait::polled; }
+
+  [[nodiscard]] bool is_on_device(std::size_t key_idx) const { return key_idx < on_device; }
+  /// The device's last key follows its successor from tier to tier, and costs it no time.
+  void follow_with_device_key();
 
   static bool resolved_hit(Key k) { return k == Key::hit || k == Key::landed; }
   static bool on_its_way(Key k) { return k == Key::pending || k == Key::loading; }
@@ -66,6 +74,7 @@ class LookupOp {
   SharedKeys keys;
   LookupOptions options;
   std::size_t num_tiers;
+  std::uint32_t on_device;
   Reply<LookupAnswer> reply;
 
   Phase phase = Phase::primary;
@@ -75,6 +84,7 @@ class LookupOp {
   std::vector<bool> skipped;              ///< by tier; empty: none
   std::vector<LookupResult> primary_states;  ///< until the gate has answered, too
   MonotonicTime started;
+  bool replied = false;   ///< the caller has its answer; what runs on is for the verdict only
   bool answered = false;  ///< aborted: the rest of the flow runs silently, then drops its holds
   MonotonicTime deadline;
 

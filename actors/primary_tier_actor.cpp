@@ -59,9 +59,9 @@ void PrimaryTierState::probe(const PrimaryProbe& m) {
   const auto started = self_->clock().now();
   const auto step = sender();
   PrimaryProbed answer{m.op, {}, 0, {}};
-  answer.states.reserve(m.keys->size());
+  answer.states.reserve(m.keys->size() - m.from);
   deps_.cache->find_all(*m.keys, found_);
-  for (std::uint32_t i = 0; i < m.keys->size(); ++i) {
+  for (std::uint32_t i = m.from; i < m.keys->size(); ++i) {
     const auto& key = (*m.keys)[i];
     const auto found = found_[i];
     reuse_.count(key);
@@ -101,59 +101,12 @@ void PrimaryTierState::claim(const PrimaryClaim& m) {
   self_->send(step, std::move(answer));
 }
 
-void PrimaryTierState::grant(const PrimaryGrant& m) {
-  const auto step = sender();
-  Resolutions resolutions;
-  PrimaryGranted answer{m.op, std::vector<GrantState>(m.admitted.size(), GrantState::no_space),
-                        std::vector<ChunkId>(m.admitted.size(), kNoChunk),
-                        std::vector<std::uint32_t>(m.admitted.size(), 0)};
-  // A store may have taken a claimed key in the meantime: then nothing is to be loaded for it.
-  std::vector<std::size_t> wanted;
-  KeyList wanted_keys;
-  for (std::size_t n = 0; n < m.admitted.size(); ++n) {
-    const auto& key = (*m.keys)[m.admitted[n]];
-    const auto found = deps_.cache->find(key);
-    if (found.state == ChunkState::ready) {
-      answer.states[n] = GrantState::present;
-      if (m.hold) hold_for(m.request, found.chunk, false);
-      resolve_flight(key, found.chunk, false, ResolveFailure::none, 0, resolutions);
-    } else if (found.state == ChunkState::writing) {
-      answer.states[n] = GrantState::joined;
-      if (m.join) join(key, Waiter{step, m.op, m.admitted[n], m.request, m.hold});
-    } else {
-      wanted.push_back(n);
-      wanted_keys.push_back(key);
-    }
-  }
-  const auto unread = promotions_reserved_ + unread_holders_.size();
-  const auto room = deps_.unread_chunks_max > unread ? deps_.unread_chunks_max - unread : 0;
-  std::vector<ChunkId> chunks;
-  const auto asked = std::min<std::size_t>(wanted_keys.size(), room);
-  const auto granted = deps_.cache->reserve_promotion(std::span(wanted_keys).first(asked), chunks);
-  for (std::size_t w = 0; w < wanted.size(); ++w) {
-    const auto n = wanted[w];
-    const auto& key = wanted_keys[w];
-    if (w >= granted) {
-      resolve_flight(key, kNoChunk, false, ResolveFailure::no_space, 0, resolutions);
-      continue;
-    }
-    ++promotions_reserved_;
-    answer.states[n] = GrantState::granted;
-    answer.chunk_ids[n] = chunks[w];
-    answer.generations[n] = deps_.cache->generation(chunks[w]);
-    join(key, Waiter{m.join ? step : SchedulerStepActor{}, m.op, m.admitted[n], m.request, m.hold});
-  }
-  for (const auto i : m.dropped)
-    resolve_flight((*m.keys)[i], kNoChunk, false, ResolveFailure::refused, 0, resolutions);
-  self_->send(step, std::move(answer));
-  tell(resolutions);
-}
-
 void PrimaryTierState::release_holds(const ReleaseHolds& m) {
   for (const auto i : m.key_idx) {
     const auto found = deps_.cache->find((*m.keys)[i]);
     if (found.state != ChunkState::absent) drop_hold(m.request, found.chunk);
   }
+  serve_waiting_grants();
 }
 
 // -- store --------------------------------------------------------------------------------------------
@@ -226,6 +179,7 @@ void PrimaryTierState::publish_store(const PublishStore& m) {
   }
   self_->send(step, std::move(answer));
   tell(resolutions);
+  serve_waiting_grants();
 }
 
 void PrimaryTierState::pin_present(const PinPresent& m) {
@@ -263,6 +217,7 @@ void PrimaryTierState::pin_cascades(const PinCascades& m) {
       ++totals_.pins_open;
     }
   }
+  serve_waiting_grants();
 }
 
 // -- load ---------------------------------------------------------------------------------------------
@@ -283,6 +238,7 @@ void PrimaryTierState::pin_leading(const PinLeading& m) {
     answer.chunk_ids.push_back(chunk);
   }
   self_->send(sender(), std::move(answer));
+  serve_waiting_grants();  // what was unread is being read
 }
 
 void PrimaryTierState::unpin(const Unpin& m) {
@@ -295,6 +251,7 @@ void PrimaryTierState::unpin(const Unpin& m) {
     deps_.cache->unpin(chunk);
     --totals_.pins_open;
   }
+  serve_waiting_grants();
 }
 
 void PrimaryTierState::touch(const TouchKeys& m) {
@@ -323,6 +280,8 @@ void PrimaryTierState::end_request(const EndRequest& m) {
       if (hold.unread) unread_hold_ended(chunk);
     }
   }
+  end_waiting_grants([&](const PrimaryGrant& grant) { return grant.request == m.request; });
+  serve_waiting_grants();
   if (waits_.erase(m.request) == 0) return;
   for (auto& [key, flight] : flights_)
     std::erase_if(flight.waiters, [&](const Waiter& w) {
@@ -351,10 +310,12 @@ void PrimaryTierState::forget(const ForgetKeys& m) {
         answer.chunks += forget_key(key, resolutions) ? 1U : 0U;
   self_->send(caf::actor_cast<SchedulerStepActor>(m.step), std::move(answer));
   tell(resolutions);
+  serve_waiting_grants();
 }
 
 void PrimaryTierState::reset(const ResetPrimary& m) {
   for (const auto chunk : m.busy_chunks) deps_.view.begin_use(chunk);
+  end_waiting_grants([](const PrimaryGrant&) { return true; });
   deps_.cache->reset();
   epoch_ = m.epoch;
   flights_.clear();
@@ -389,6 +350,7 @@ void PrimaryTierState::stop(const StopActor& m) {
 void PrimaryTierState::tick(const Tick&) {
   expire_unread(self_->clock().now());
   deps_.cache->reclaim_quarantined();
+  serve_waiting_grants();
   publish_totals();
   self_->delayed_send(self_, deps_.env->tick, Tick{});
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -25,6 +26,8 @@ struct PrimaryTierDeps {
   ChunkId unread_chunks_max = 0;  ///< promotions reserved or landed and not yet read
   Duration unread_ttl{};          ///< hold of an unread promotion
   bool pin_unread = true;
+  /// How long a lookup that waits for its loads may wait for slots before it gets what there is.
+  Duration grant_patience{};
   std::uint32_t store_threshold = 0;
   std::uint32_t max_tracker_size = 0;
   AtomicGroups atomic_groups;
@@ -65,6 +68,11 @@ class PrimaryTierState {
     ChunkId chunk = 0;
     std::uint32_t generation = 0;
   };
+  struct WaitingGrant {
+    SchedulerStepActor step;
+    PrimaryGrant grant;
+    MonotonicTime patience_ends;
+  };
   using RequestHolds = absl::flat_hash_map<ChunkId, Hold>;
   using Resolutions = std::map<caf::strong_actor_ptr, KeysResolved>;
 
@@ -94,6 +102,14 @@ class PrimaryTierState {
   bool drop_hold(RequestHandle request, ChunkId chunk);
   void unread_hold_ended(ChunkId chunk);
   void expire_unread(MonotonicTime now);
+
+  // grants: a lookup gets slots for its whole prefix or waits, first come first served
+  [[nodiscard]] std::size_t room_for_promotions() const;
+  [[nodiscard]] std::size_t slots_wanted(const PrimaryGrant& m) const;
+  void answer_grant(const SchedulerStepActor& step, const PrimaryGrant& m, std::size_t room,
+                    ResolveFailure failure);
+  void serve_waiting_grants();
+  void end_waiting_grants(const std::function<bool(const PrimaryGrant&)>& ends);
 
   // flights
   void join(const OffloadKey& key, Waiter waiter);
@@ -125,6 +141,7 @@ class PrimaryTierState {
   std::deque<UnreadExpiry> unread_expiries_;                      // in order of time: one constant ttl
   absl::flat_hash_map<ChunkId, std::uint32_t> outcome_pins_;      // published before Quiesced
   ReuseTracker reuse_{0, 0};
+  std::deque<WaitingGrant> waiting_grants_;                       // bounded by open lookups; in order of arrival
   std::uint64_t promotions_reserved_ = 0;                         // slots being filled by promotions
   std::vector<PrimaryCache::Found> found_;                        // scratch of one probe
 };

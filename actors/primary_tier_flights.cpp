@@ -107,6 +107,7 @@ void PrimaryTierState::transfers_ended(const TransfersEnded& m) {
     if (end.abandoned && !end.is_promotion) totals_.pins_abandoned += end.chunk_ids.size();
   }
   tell(resolutions);
+  serve_waiting_grants();
 }
 
 void PrimaryTierState::promotion_outcome(const TransferEnd& end, Resolutions& resolutions) {

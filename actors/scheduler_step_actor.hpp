@@ -72,6 +72,7 @@ class SchedulerStepState {
     std::vector<bool> told;                      ///< tiers that keep something for it, until closed
     bool finished = false;
     bool allocated = false;
+    bool wants_told = false;        ///< admission knows what it wanted of the tiers
     bool closed = false;            ///< the tiers were told of its end
     std::uint32_t open_ops = 0;
     std::uint32_t open_leases = 0;
@@ -203,6 +204,9 @@ class SchedulerStepState {
   void request_opened(const RequestOpened& m);
 
   // answers, in the order in which a call meets them
+  static LookupsAnswered::Wanted wanted_of(const LookupOp& op, const LookupAnswer& answer);
+  [[nodiscard]] std::uint32_t keys_on_device(const LookupOptions& options, std::size_t keys) const;
+  void ask_about_device_key(LookupOp& op, std::size_t from_tier);
   void lookup_probed(const PrimaryProbed& m);
   void lookup_gated(const LookupGated& m);
   void lookup_tier_probed(const TierProbed& m);

@@ -85,7 +85,9 @@ bool SchedulerStepState::flows_running() const {
   for (const auto& [id, op] : presents_)
     if (op.parked == 0) return true;
   for (const auto& [id, op] : lookups_)
-    if (op.phase != LookupOp::Phase::probing && op.phase != LookupOp::Phase::waiting) return true;
+    if (op.phase != LookupOp::Phase::probing && op.phase != LookupOp::Phase::queued &&
+        op.phase != LookupOp::Phase::waiting)
+      return true;
   return false;
 }
 
@@ -145,7 +147,10 @@ void SchedulerStepState::reset(const ResetCall& m) {
   reset_.emplace(next_op_++, std::move(op));
   std::vector<RequestHandle> waiting;
   for (const auto& [id, lookup_op] : lookups_) waiting.push_back(lookup_op.request->handle);
-  for (const auto handle : waiting) end_waits_of(handle, OffloadErrc::resetting, "a reset began");
+  for (const auto handle : waiting) {
+    end_waits_of(handle, OffloadErrc::resetting, "a reset began");
+    self_->send(deps_.primary, EndRequest{handle});  // also out of the line for slots
+  }
   drop_pending_loads();
   std::vector<OpId> parked;
   for (const auto& [id, present] : presents_)

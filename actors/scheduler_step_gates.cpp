@@ -12,7 +12,7 @@
 //   a request's first lookup ─GateLookup→ (beside PrimaryProbe) lookup_gated: tiers to leave out
 //   its answer ─LookupsAnswered→   ·   allocated ─VerdictsGiven→   ·   stores below the floor ─BelowFloor→
 //
-// Needs tokens_per_chunk; without it nothing is asked and nothing is told.
+// Needs tokens_per_chunk; without it nothing is asked, and only what was wanted is told.
 namespace kv_offload {
 
 void SchedulerStepState::ask_gate(LookupOp& op, Request& request) {
@@ -56,11 +56,45 @@ void SchedulerStepState::lookup_gated(const LookupGated& m) {
   if (op.primary_told) take_primary_answer(op);
 }
 
+/// What the lookup found beyond the device, and what it wanted and did not find; nothing if there was none of it,
+/// or while a poller has to ask again.
+LookupsAnswered::Wanted SchedulerStepState::wanted_of(const LookupOp& op, const LookupAnswer& answer) {
+  LookupsAnswered::Wanted wanted;
+  if (op.num_tiers == 0 || std::find(op.state.begin(), op.state.end(), LookupOp::Key::retry) != op.state.end()) return {};
+  wanted.served.assign(op.num_tiers, 0);
+  wanted.prefix = op.prefix();
+  if (op.prefix()) {
+    wanted.primary = answer.tier_hits[0];
+    std::copy(answer.tier_hits.begin() + 1, answer.tier_hits.end(), wanted.served.begin());
+    wanted.unserved_from = answer.leading_hits;
+    wanted.keys = op.keys;
+  } else {
+    auto unserved = std::make_shared<KeyList>();
+    for (std::size_t i = 0; i < op.size(); ++i) {
+      const bool found = LookupOp::resolved_hit(op.state[i]) || LookupOp::on_its_way(op.state[i]);
+      if (!found) unserved->push_back((*op.keys)[i]);
+      else ++(op.found_in[i] > 0 ? wanted.served[op.found_in[i] - 1U] : wanted.primary);
+    }
+    wanted.keys = std::move(unserved);
+  }
+  const bool anything = wanted.unserved_from < wanted.keys->size() || wanted.primary > 0 ||
+                        std::any_of(wanted.served.begin(), wanted.served.end(), [](auto n) { return n > 0; });
+  return anything ? wanted : LookupsAnswered::Wanted{};
+}
+
 /// Tells admission, once per request and tier, how the lookup ended, and keeps what the tier claims.
 void SchedulerStepState::note_lookup(const LookupOp& op, Request& request, const LookupAnswer& answer) {
-  if (deps_.tokens_per_chunk == 0 || op.answered) return;
-  const auto reached = op.reach();
+  if (op.answered) return;
   LookupsAnswered report;
+  if (!request.wants_told) {
+    report.wanted = wanted_of(op, answer);
+    request.wants_told = report.wanted.keys != nullptr;
+  }
+  if (deps_.tokens_per_chunk == 0) {
+    if (report.wanted.keys) self_->send(deps_.admission, std::move(report));
+    return;
+  }
+  const auto reached = op.reach();
   bool judged = false;
   for (TierIndex t = 0; t < deps_.tiers.size(); ++t) {
     auto& claim = request.claims[t];
@@ -68,7 +102,7 @@ void SchedulerStepState::note_lookup(const LookupOp& op, Request& request, const
     bool asked = false, unresolved = false, gave_up = false;
     for (std::size_t i = 0; i < reached; ++i) {
       const auto verdict = op.verdict(i, t + 1U);
-      asked = asked || verdict != LookupOp::kNotAsked;
+      asked = asked || verdict != LookupOp::kNotAsked || op.found_in[i] == t + 1U;
       gave_up = gave_up || verdict >= LookupOp::kGaveUp;
       unresolved = unresolved || op.state[i] == LookupOp::Key::retry;
     }
@@ -89,7 +123,7 @@ void SchedulerStepState::note_lookup(const LookupOp& op, Request& request, const
       verdicts_[t].add(LoadVerdict::nothing_needed);
     }
   }
-  if (!report.entries.empty()) self_->send(deps_.admission, std::move(report));
+  if (!report.entries.empty() || report.wanted.keys) self_->send(deps_.admission, std::move(report));
   if (judged) self_->send(deps_.admission, VerdictsGiven{deps_.domain, verdicts_});
 }
 

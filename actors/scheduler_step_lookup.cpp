@@ -48,7 +48,8 @@ void SchedulerStepState::lookup(const LookupCall& m) {
   }
   const auto id = next_op_++;
   auto& op = lookups_
-                 .emplace(id, LookupOp(id, request->context, std::move(keys), m.options, deps_.tiers.size(), m.reply))
+                 .emplace(id, LookupOp(id, request->context, keys, m.options, deps_.tiers.size(),
+                                       keys_on_device(m.options, keys->size()), m.reply))
                  .first->second;
   op.capped = capped;
   op.started = self_->clock().now();
@@ -57,7 +58,16 @@ void SchedulerStepState::lookup(const LookupCall& m) {
   ++request->open_ops;
   const bool no_tier = first_allowed_tier(op, 0) == deps_.tiers.size();
   self_->send(deps_.primary, PrimaryProbe{id, m.request, op.keys, m.options.hold, op.waits_for_landing(),
-                                          op.prefix() && no_tier});
+                                          op.prefix() && no_tier, op.on_device});
+}
+
+/// How many of the first keys the caller says its device holds. They are named so that the tiers can be
+/// judged by them, not to be loaded.
+std::uint32_t SchedulerStepState::keys_on_device(const LookupOptions& options, std::size_t keys) const {
+  if (deps_.tokens_per_chunk == 0 || options.scan != LookupScan::prefix || options.device_tokens <= options.first_token)
+    return 0;
+  const auto whole = (options.device_tokens - options.first_token) / deps_.tokens_per_chunk;
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(whole, keys));
 }
 
 void SchedulerStepState::lookup_probed(const PrimaryProbed& m) {
@@ -73,20 +83,35 @@ void SchedulerStepState::lookup_probed(const PrimaryProbed& m) {
 
 void SchedulerStepState::take_primary_answer(LookupOp& op) {
   const auto states = std::exchange(op.primary_states, {});
-  for (std::uint32_t i = 0; i < op.size(); ++i) {
-    if (i >= states.size()) {
+  for (std::uint32_t i = op.on_device; i < op.size(); ++i) {
+    const auto at = i - op.on_device;
+    if (at >= states.size()) {
       op.state[i] = LookupOp::Key::miss;  // behind the first miss: never reached
-    } else if (states[i] == LookupResult::hit) {
+    } else if (states[at] == LookupResult::hit) {
       op.state[i] = LookupOp::Key::hit;
       op.set_verdict(i, 0, LookupOp::kHit);
-    } else if (states[i] == LookupResult::hit_pending) {
+    } else if (states[at] == LookupResult::hit_pending) {
       op.state[i] = LookupOp::Key::pending;
     } else {
       op.set_verdict(i, 0, LookupOp::kMiss);
       next_tier_or_miss(op, i, 0);
     }
   }
+  if (op.on_device == op.size() && !op.polled()) {
+    op.replied = true;
+    op.reply.deliver(op.answer(deps_.atomic_groups));
+    ask_about_device_key(op, 0);
+  }
+  op.follow_with_device_key();
   advance_lookup(op);
+}
+
+/// The device holds every key of the call: nobody waits for what the tiers say of the last one.
+void SchedulerStepState::ask_about_device_key(LookupOp& op, std::size_t from_tier) {
+  const auto last = op.on_device - 1U;
+  const auto next = op.found_in[last] == 0 ? first_allowed_tier(op, from_tier) : deps_.tiers.size();
+  op.state[last] = next < deps_.tiers.size() ? LookupOp::Key::unknown : LookupOp::Key::on_device;
+  if (next < deps_.tiers.size()) op.next_tier[last] = static_cast<TierIndex>(next);
 }
 
 void SchedulerStepState::advance_lookup(LookupOp& op) {
@@ -142,6 +167,11 @@ void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
   for (std::size_t k = 0; k < op.probe_idx.size(); ++k) {
     const auto i = op.probe_idx[k];
     const auto verdict = k < m.verdicts.size() ? m.verdicts[k] : TierVerdict::retry;
+    if (op.is_on_device(i)) {
+      if (verdict == TierVerdict::hit) op.found_in[i] = static_cast<std::uint8_t>(m.tier + 1);
+      if (op.replied) ask_about_device_key(op, m.tier + 1U);
+      continue;
+    }
     if (k < m.probe_times.size())
       op.key_async_s[i * op.num_tiers + m.tier] = static_cast<float>(to_seconds(m.probe_times[k]));
     const auto gave_up = [&](GiveUpReason why) {
@@ -163,16 +193,19 @@ void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
     if (verdict == TierVerdict::pending) op.retry_seen[i] = true;
     next_tier_or_miss(op, i, m.tier + 1U);
   }
+  op.follow_with_device_key();
   advance_lookup(op);
 }
 
 void SchedulerStepState::give_up_probe(LookupOp& op, GiveUpReason reason) {
   for (const auto i : op.probe_idx) {
+    if (op.is_on_device(i)) op.state[i] = LookupOp::Key::on_device;
     if (op.state[i] != LookupOp::Key::unknown) continue;
     op.set_verdict(i, op.probe_tier + 1U,
                    static_cast<std::uint8_t>(LookupOp::kGaveUp + static_cast<int>(reason)));
     next_tier_or_miss(op, i, op.probe_tier + 1U);
   }
+  op.follow_with_device_key();
   ++op.round;
   advance_lookup(op);
 }
@@ -240,7 +273,7 @@ void SchedulerStepState::lookup_admitted(const PromotionsDecided& m) {
   op.phase = LookupOp::Phase::granting;
   const auto cut = op.claimed.begin() + static_cast<std::ptrdiff_t>(admitted);
   PrimaryGrant grant{op.op, op.request->handle, op.keys, KeyIdxList(op.claimed.begin(), cut),
-                     KeyIdxList(cut, op.claimed.end()), op.options.hold, op.waits_for_landing()};
+                     KeyIdxList(cut, op.claimed.end()), op.options.hold, op.waits_for_landing() && !op.answered, op.deadline};
   op.claimed.erase(cut, op.claimed.end());
   self_->send(deps_.primary, std::move(grant));
 }
@@ -267,6 +300,11 @@ std::size_t SchedulerStepState::keep_siblings(LookupOp& op, std::size_t admitted
 void SchedulerStepState::lookup_granted(const PrimaryGranted& m) {
   const auto it = lookups_.find(m.op);
   if (it == lookups_.end()) return;
+  if (m.waits) {
+    it->second.phase = LookupOp::Phase::queued;
+    return;
+  }
+  it->second.phase = LookupOp::Phase::granting;
   submit_promotions(it->second, m);
   advance_lookup(it->second);
 }
@@ -302,7 +340,7 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     no_slots += no_space ? 1U : 0U;
   }
   // Counted as a scan key by key would: a prefix ends at the first that gets no slot.
-  totals_.promotion_allocation_failures += op.prefix() ? std::min(no_slots, 1U) : no_slots;
+  if (!op.answered) totals_.promotion_allocation_failures += op.prefix() ? std::min(no_slots, 1U) : no_slots;
   if (!withdrawn.empty()) {
     Withdraw back;
     for (const auto& [ticket, chunks] : withdrawn) back.entries.push_back({ticket, chunks});
@@ -349,9 +387,13 @@ void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
       if (joined_first) op.set_verdict(e.key_idx, 0, LookupOp::kHit);
     } else {
       if (joined_first) op.set_verdict(e.key_idx, 0, LookupOp::kMiss);
-      op.found_in[e.key_idx] = 0;
-      if (e.failure == ResolveFailure::tier_failed) next_tier_or_miss(op, e.key_idx, e.tier + 1U);
-      else if (e.failure == ResolveFailure::store_failed && joined_first) next_tier_or_miss(op, e.key_idx, 0);
+      const bool asked_nobody = joined_first && (e.failure == ResolveFailure::store_failed ||
+                                                 e.failure == ResolveFailure::unclaimed);
+      const bool still_there = !joined_first && e.failure == ResolveFailure::unclaimed;
+      if (!still_there) op.found_in[e.key_idx] = 0;
+      if (still_there) state = LookupOp::Key::tier_hit;
+      else if (e.failure == ResolveFailure::tier_failed) next_tier_or_miss(op, e.key_idx, e.tier + 1U);
+      else if (asked_nobody) next_tier_or_miss(op, e.key_idx, 0);
       else if (e.failure == ResolveFailure::refused) state = LookupOp::Key::refused;
       else if (e.failure == ResolveFailure::no_space) state = LookupOp::Key::no_space;
       else state = LookupOp::Key::miss;
@@ -369,8 +411,8 @@ void SchedulerStepState::give_up_lookup(LookupOp& op, GiveUpReason reason) {
   const auto mark = static_cast<std::uint8_t>(LookupOp::kGaveUp + static_cast<int>(reason));
   if (op.phase == LookupOp::Phase::probing)
     for (const auto i : op.probe_idx)
-      if (op.state[i] == LookupOp::Key::unknown) op.set_verdict(i, op.probe_tier + 1U, mark);
-  for (std::uint32_t i = 0; i < op.size(); ++i) {
+      if (op.state[i] == LookupOp::Key::unknown && !op.is_on_device(i)) op.set_verdict(i, op.probe_tier + 1U, mark);
+  for (std::uint32_t i = op.on_device; i < op.size(); ++i) {
     if (LookupOp::resolved_hit(op.state[i]) || LookupOp::not_found(op.state[i])) continue;
     if (op.verdict(i, 0) == LookupOp::kNotAsked) op.set_verdict(i, 0, mark);
     op.state[i] = LookupOp::Key::gave_up;
@@ -383,7 +425,7 @@ void SchedulerStepState::end_waits_of(RequestHandle request, OffloadErrc code, c
   std::vector<OpId> interrupted;
   for (auto& [id, op] : lookups_) {
     if (op.request->handle != request || op.answered) continue;
-    op.reply.fail(code, why);
+    if (!op.replied) op.reply.fail(code, why);
     op.answered = true;
     if (op.phase == LookupOp::Phase::probing || op.phase == LookupOp::Phase::waiting) interrupted.push_back(id);
   }
@@ -393,7 +435,7 @@ void SchedulerStepState::end_waits_of(RequestHandle request, OffloadErrc code, c
 LoadWorth SchedulerStepState::worth_of(const LookupOp& op, const LookupAnswer& answer) const {
   std::vector<std::uint8_t> origins;
   origins.reserve(answer.leading_hits);
-  for (std::uint32_t i = 0; i < answer.leading_hits; ++i)
+  for (std::uint32_t i = op.on_device; i < answer.leading_hits; ++i)
     origins.push_back(LookupOp::on_its_way(op.state[i]) ? op.found_in[i] : std::uint8_t{0});
   const double compute_s = deps_.compute_tokens_per_s == 0 ? 0
                                                            : static_cast<double>(deps_.tokens_per_chunk) /
@@ -408,20 +450,20 @@ void SchedulerStepState::settle_lookup(LookupOp& op) {
   answer.worth = worth_of(op, answer);
   KeyIdxList beyond;
   const auto usable = op.polled() ? op.reach() : answer.leading_hits;
-  for (auto i = static_cast<std::uint32_t>(op.answered ? 0 : usable); i < op.size(); ++i)
+  for (auto i = static_cast<std::uint32_t>(op.answered ? op.on_device : usable); i < op.size(); ++i)
     if (LookupOp::resolved_hit(op.state[i]) && (op.answered || op.prefix())) beyond.push_back(i);
   if (!beyond.empty()) self_->send(deps_.primary, ReleaseHolds{op.request->handle, op.keys, std::move(beyond)});
   const auto handle = op.request->handle;
   if (op.answered) self_->send(deps_.primary, EndRequest{handle});
   if (request != nullptr) {
     note_lookup(op, *request, answer);
-    request->summary.looked_up_chunks += op.reach();
-    request->summary.hit_chunks += answer.leading_hits;
+    request->summary.looked_up_chunks += op.reach() - op.on_device;
+    request->summary.hit_chunks += answer.leading_hits - std::min(answer.leading_hits, op.on_device);
     request->summary.promoted_chunks += answer.promoted;
     request->summary.promoted_bytes += answer.promoted * deps_.chunk_bytes;
     --request->open_ops;
   }
-  op.reply.deliver(std::move(answer));
+  if (!op.replied) op.reply.deliver(std::move(answer));
   lookups_.erase(op.op);
   maybe_forget(handle);
 }

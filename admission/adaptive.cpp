@@ -3,6 +3,8 @@
 #include "kv_offload/admission/composite.hpp"
 #include "kv_offload/admission/latency_cap.hpp"
 
+#include <cmath>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,13 +34,23 @@ std::vector<Part> parts() {
       // A cascade's probe costs nobody a wait, so a tier that recovers is found within two seconds.
       {"circuit_breaker", "circuit_breaker", {{"open_s", 1.0}, {"max_open_cascades_s", 1.5}}},
       // A quarter of the default's half-life and half its cooldown: from an average at the cap the
-      // first store passes after 1.75 s, pressure ends 2 s later, and all passes half a second on.
+      // first store passes after 1.75 s, and all passes half a second after the pressure has ended.
+      // A burst into an object store that keeps up on average reaches the default marks, and what is
+      // refused then is missing for good: twice the marks.
       {"backpressure",
        "cascade_backpressure",
-       {{"signal", 0, "per_mib"}, {"decay_half_life_s", 0.5}, {"cooldown_s", 0.5}}},
-      {"promotion_concurrency", "promotion_concurrency", {}},
+       {{"signal", 0, "per_mib"},
+        {"remote_high_water_s", 0.1},
+        {"remote_low_water_s", 0.02},
+        {"decay_half_life_s", 0.5},
+        {"cooldown_s", 0.5}}},
+      // Slots and shares bound what promotions take; a lower cap makes requests compute what they could load.
+      {"promotion_concurrency", "promotion_concurrency", {{"max_inflight_promotions", 4096}}},
       {"write_budget", "write_budget", {}, true},
-      {"payoff", "payoff", {}},
+      {"demand", "demand", {}},
+      // Where the primary tier serves most, a tier's claims are rare and payoff would starve it; demand asks the
+      // same question of the workload instead. What payoff would do stays visible.
+      {"payoff", "payoff", {{"mode", 0, "observe"}}},
       {"lookup_gate", "lookup_gate", {{"mode", 0, "off"}}},
   };
 }
@@ -55,6 +67,8 @@ ConfigNode merged(const Part& part, const ConfigNode* configured) {
   for (const PresetKey& preset : part.preset) {
     if (preset.text != nullptr)
       set(preset.key, std::string(preset.text));
+    else if (std::floor(preset.number) == preset.number)
+      set(preset.key, static_cast<std::int64_t>(preset.number));
     else
       set(preset.key, preset.number);
   }

@@ -4,6 +4,7 @@
 #include "kv_offload/admission/composite.hpp"
 #include "kv_offload/admission/promotion_concurrency.hpp"
 
+#include <algorithm>
 #include <string>
 
 namespace kv_offload {
@@ -94,9 +95,10 @@ bool AdmissionLedger::check_balance(std::string* why) const {
         !check_sum(where + ": promotion chunks in flight = chunks of tickets",
                    t.promotions.in_flight.chunks, from_tickets[i].promotions, why))
       return false;
-    if (t.in_flight_chunks() > tiers_[i].pin_share)
-      return fail(why, where + ": " + std::to_string(t.in_flight_chunks()) +
-                           " chunks in flight exceed the pin share of " +
+    const std::uint64_t most = std::max(t.cascades.in_flight.chunks, t.promotions.in_flight.chunks);
+    if (most > tiers_[i].pin_share)
+      return fail(why, where + ": " + std::to_string(most) +
+                           " chunks in flight in one direction exceed the pin share of " +
                            std::to_string(tiers_[i].pin_share));
   }
   return check_sum("jobs in flight = tickets", jobs, tickets_.size(), why) &&
@@ -107,7 +109,7 @@ bool AdmissionLedger::check_idle(std::string* why) const {
   if (!check_balance(why)) return false;
   for (std::size_t i = 0; i < tiers_.size(); ++i) {
     const TierAdmissionTotals& t = tiers_[i].totals;
-    if (t.in_flight_chunks() > 0)
+    if (t.cascades.in_flight.chunks + t.promotions.in_flight.chunks > 0)
       return fail(why, "tier " + std::to_string(i) + ": " +
                            std::to_string(t.cascades.in_flight.chunks) + " cascade and " +
                            std::to_string(t.promotions.in_flight.chunks) +

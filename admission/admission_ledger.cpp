@@ -41,7 +41,9 @@ AdmissionTotals& AdmissionLedger::totals_of(TierIndex tier, bool is_promotion) {
 AdmissionLedger::Answer AdmissionLedger::ask(const JobMetadata& job, MonotonicTime now) {
   Tier& tier = tiers_[job.tier];
   // What never reaches the policy must not move its shares: no hook is called for these two.
-  if (tier.totals.in_flight_chunks() + job.num_chunks > tier.pin_share)
+  // Each direction has the share to itself, or the stores that wait for a slow tier would refuse the loads
+  // that go before them. Promotions' slots are counted once more, against the primary tier's own share.
+  if (totals_of(job.tier, job.is_promotion).in_flight.chunks + job.num_chunks > tier.pin_share)
     return {RefusalReason::pin_share, to_string(RefusalReason::pin_share)};
   if (tier.disabled) return {RefusalReason::tier_disabled, to_string(RefusalReason::tier_disabled)};
 

@@ -43,7 +43,7 @@ struct PromotionDecision {
 /// nothing and uses no ticket.
 class AdmissionLedger {
  public:
-  /// `tier_pin_share_chunks`: per tier, the most chunks of cascades and promotions in flight. With
+  /// `tier_pin_share_chunks`: per tier, the most chunks in flight in each direction. With
   /// an `environment`, payoff and lookups are measured also where no gate is configured.
   AdmissionLedger(std::unique_ptr<AdmissionPolicy> policy,
                   std::vector<std::uint32_t> tier_pin_share_chunks,
@@ -83,6 +83,9 @@ class AdmissionLedger {
   /// Cumulative verdicts of one scheduler_step on one tier, without skipped lookups.
   void observe_verdicts(DomainId sender, TierIndex tier, const VerdictCounts& total,
                         MonotonicTime now);
+
+  /// What a request wanted of the tiers, once per request.
+  void observe_demand(const LookupDemand& demand, MonotonicTime now) { policy_->on_demand(demand, now); }
 
   /// Forgets what is in flight (counted as erased) and the policy's state. Totals, the sequence of
   /// tickets and disabled tiers stay.

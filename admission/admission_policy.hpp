@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,14 @@ struct PolicySetting {
   std::string key;
   std::string value;
   std::string unit;  ///< empty: a name, or a number without one
+};
+
+/// What one request wanted beyond what the device had.
+struct LookupDemand {
+  std::uint64_t primary = 0;              ///< chunks found in the primary tier
+  std::span<const std::uint32_t> served;  ///< by tier: chunks found there
+  std::span<const OffloadKey> unserved;   ///< wanted and found nowhere, in order
+  bool prefix = true;                     ///< a chunk is of no use without those before it
 };
 
 /// Gate before submission: decides whether a transfer may start. Arithmetic and own state, nothing
@@ -57,6 +66,8 @@ class AdmissionPolicy {
   /// What loads from `tier` were worth, since the last call.
   virtual void on_verdicts(TierIndex /*tier*/, const VerdictCounts& /*tally*/,
                            MonotonicTime /*now*/) {}
+  /// A request's lookup has ended; spans are valid during the call.
+  virtual void on_demand(const LookupDemand& /*demand*/, MonotonicTime /*now*/) {}
   /// The deadline gave `job.num_chunks` chunks of the ticket up. They stay in flight; their end
   /// still comes, with whatever result.
   virtual void on_overdue(const JobMetadata& /*job*/, MonotonicTime /*now*/) {}

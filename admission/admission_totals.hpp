@@ -39,9 +39,6 @@ struct AdmissionTotals {
 struct TierAdmissionTotals {
   AdmissionTotals cascades;
   AdmissionTotals promotions;
-  [[nodiscard]] std::uint64_t in_flight_chunks() const {
-    return cascades.in_flight.chunks + promotions.in_flight.chunks;
-  }
 };
 
 }  // namespace kv_offload

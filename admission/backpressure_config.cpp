@@ -32,6 +32,15 @@ void read_average(ConfigReader& reader, LatencyDetectorOptions& options) {
       reader.number("decay_half_life_s", options.decay_half_life_s, -1, kMaxHalfLife);
 }
 
+/// Marks for object stores and remote tiers alone, where one pair for all would be too low or too high.
+void read_far_marks(ConfigReader& reader, LatencyDetectorOptions& options, bool far) {
+  const double high = reader.number("remote_high_water_s", options.high_water, 0, kMaxWaterMark, true);
+  const double low = reader.number("remote_low_water_s", options.low_water, 0, kMaxWaterMark, true);
+  if (!far) return;
+  options.high_water = high;
+  options.low_water = low;
+}
+
 void read_response(ConfigReader& reader, LatencyDetectorOptions& options) {
   options.cooldown_s = reader.number("cooldown_s", options.cooldown_s, 0, kMaxWaterMark);
   const ConfigNode* node = reader.child("policy");
@@ -92,8 +101,11 @@ std::unique_ptr<AdmissionPolicy> make_cascade_backpressure(
     LatencyDetectorOptions detector = per_mib ? per_mib_defaults(tier) : wall_clock_defaults();
     read_average(reader, detector);
     if (per_mib) read_response(reader, detector);
+    const bool far = per_mib && per_mib_defaults(tier).high_water != per_mib_defaults({}).high_water;
+    if (per_mib) read_far_marks(reader, detector, far);
     if (reader.failed()) return detector;
-    const std::string error = marks_error(reader.path_of("low_water_s"), detector);
+    const bool far_low = far && reader.has("remote_low_water_s");
+    const std::string error = marks_error(reader.path_of(far_low ? "remote_low_water_s" : "low_water_s"), detector);
     if (!error.empty()) reader.fail(error);
     return detector;
   };

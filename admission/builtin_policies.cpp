@@ -79,6 +79,7 @@ void register_builtin_policies(AdmissionRegistry& registry) {
       return make(reader, build.environment);
     });
   };
+  add_gate("demand", make_demand);
   add_gate("payoff", make_payoff);
   add_gate("lookup_gate", make_lookup_gate);
   add_gate("write_budget", make_write_budget);

@@ -17,7 +17,8 @@ Expected<std::unique_ptr<Composite>> Composite::make(Members members, std::strin
     if (!member) return {OffloadErrc::invalid_config, "composite: a member is missing"};
     // Two would count everything twice under one label; of two lookup gates one is never asked.
     const bool is_single = member->name().starts_with("backpressure[") ||
-                           member->name() == "payoff" || member->name() == "lookup_gate";
+                           member->name() == "payoff" || member->name() == "demand" ||
+                           member->name() == "lookup_gate";
     if (is_single && !single.insert(member->name()).second)
       return {OffloadErrc::invalid_config,
               "composite: " + std::string(member->name()) + " is there twice; expected once"};
@@ -64,6 +65,10 @@ void Composite::reset() {
 
 void Composite::on_verdicts(TierIndex tier, const VerdictCounts& tally, MonotonicTime now) {
   for (const auto& member : members_) member->on_verdicts(tier, tally, now);
+}
+
+void Composite::on_demand(const LookupDemand& demand, MonotonicTime now) {
+  for (const auto& member : members_) member->on_demand(demand, now);
 }
 
 void Composite::on_overdue(const JobMetadata& job, MonotonicTime now) {

@@ -36,6 +36,7 @@ class Composite final : public AdmissionPolicy {
   void on_withdrawn(const JobMetadata& job, MonotonicTime now) override;
   void reset() override;
   void on_verdicts(TierIndex tier, const VerdictCounts& tally, MonotonicTime now) override;
+  void on_demand(const LookupDemand& demand, MonotonicTime now) override;
   void on_overdue(const JobMetadata& job, MonotonicTime now) override;
 
   [[nodiscard]] std::vector<MetricSample> stats(MonotonicTime now) const override;

@@ -1,6 +1,7 @@
 #include "kv_offload/admission/gate_config.hpp"
 
 #include "kv_offload/admission/circuit_breaker.hpp"
+#include "kv_offload/admission/demand.hpp"
 #include "kv_offload/admission/lookup_gates.hpp"
 #include "kv_offload/admission/payoff.hpp"
 #include "kv_offload/admission/write_budget.hpp"
@@ -15,6 +16,9 @@ namespace {
 // Bounds that no sane setting meets.
 constexpr std::int64_t kMaxEvents = 1'000'000;
 constexpr std::int64_t kMaxTokens = 1'000'000'000;
+// Above 2^53 a double loses whole bytes: bad for the budget's arithmetic, and nobody's size.
+constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 53;
+constexpr std::int64_t kMaxRemembered = 1 << 28;  // 1 GiB of marks
 constexpr double kMaxWait = 3600;
 constexpr std::int64_t kMaxWindow = 1000;  // one bit each, per tier and direction
 
@@ -110,10 +114,20 @@ std::unique_ptr<AdmissionPolicy> make_lookup_gate(ConfigReader& reader,
   return std::make_unique<LookupGates>(o, environment);
 }
 
+std::unique_ptr<AdmissionPolicy> make_demand(ConfigReader& reader,
+                                             const AdmissionEnvironment& environment) {
+  DemandOptions o;
+  o.mode = read_mode(reader);
+  o.target = reader.number("target", o.target, 0, 1);
+  o.grace_bytes = read_bytes(reader, "grace_bytes", o.grace_bytes, 0, kMaxBytes);
+  o.horizon_chunks = read_count(reader, "horizon_chunks", o.horizon_chunks, 1, kMaxRemembered);
+  o.memory_chunks = read_count(reader, "memory_chunks", o.memory_chunks, 1024, kMaxRemembered);
+  if (reader.failed()) return nullptr;
+  return std::make_unique<Demand>(o, environment);
+}
+
 std::unique_ptr<AdmissionPolicy> make_write_budget(ConfigReader& reader,
                                                    const AdmissionEnvironment& environment) {
-  // A day's bytes above 2^53 would lose whole bytes in the bucket's arithmetic.
-  constexpr std::uint64_t kMaxBytes = std::uint64_t{1} << 53;
   WriteBudgetOptions o;
   o.mode = read_mode(reader);
   // One write a day of a 1 TiB drive: the endurance that read-intensive flash is commonly sold

@@ -13,6 +13,8 @@ std::unique_ptr<AdmissionPolicy> make_payoff(ConfigReader& reader,
                                              const AdmissionEnvironment& environment);
 std::unique_ptr<AdmissionPolicy> make_lookup_gate(ConfigReader& reader,
                                                   const AdmissionEnvironment& environment);
+std::unique_ptr<AdmissionPolicy> make_demand(ConfigReader& reader,
+                                             const AdmissionEnvironment& environment);
 std::unique_ptr<AdmissionPolicy> make_write_budget(ConfigReader& reader,
                                                    const AdmissionEnvironment& environment);
 std::unique_ptr<AdmissionPolicy> make_circuit_breaker(ConfigReader& reader,

@@ -23,8 +23,9 @@ enum class RefusalReason : std::uint8_t {
   write_budget,           ///< the bytes that may be written to the tier are used up
   custom,                 ///< a policy from outside the library
   circuit_breaker,        ///< too many of the tier's transfers fail
+  demand,                 ///< too little of what is offered to the tier is asked for again
 };
-inline constexpr std::size_t kNumRefusalReasons = 11;
+inline constexpr std::size_t kNumRefusalReasons = 12;
 
 constexpr std::string_view to_string(RefusalReason r) {
   switch (r) {
@@ -39,6 +40,7 @@ constexpr std::string_view to_string(RefusalReason r) {
     case RefusalReason::write_budget: return "write_budget";
     case RefusalReason::custom: return "custom";
     case RefusalReason::circuit_breaker: return "circuit_breaker";
+    case RefusalReason::demand: return "demand";
   }
   return "unknown";
 }

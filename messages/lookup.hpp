@@ -46,7 +46,9 @@ struct LookupOptions {
   LookupWait wait = LookupWait::landed;
   /// Hold each reported hit until prepare_load or the end of the request.
   bool hold = true;
-  /// Tokens of this prompt that the device already has, from its front. Unknown counts as 0.
+  /// Tokens of this prompt that the device already has, from its front. Unknown counts as 0. A prefix
+  /// scan takes keys that end below as found: nothing is held or loaded for them. Name at least the last
+  /// such chunk: that a tier has what the device had anyway is what `payoff` learns most from.
   std::uint64_t device_tokens = 0;
   /// Where the first key's chunk begins in the prompt, in tokens; the others follow without a gap.
   std::uint64_t first_token = 0;
@@ -57,12 +59,12 @@ struct LookupOptions {
 struct LoadWorth {
   double load_s = 0;         ///< as measured of late: landing of what is still on its way, then the copy to the device
   double compute_s = 0;      ///< of the same chunks, by compute_tokens_per_s; 0: not configured
-  std::uint32_t chunks = 0;  ///< leading ones that are sooner loaded than computed; all while a number is unknown
+  std::uint32_t chunks = 0;  ///< leading ones beyond the device's that are sooner loaded than computed; all while a number is unknown
 };
 
 struct LookupAnswer {
-  std::vector<LookupResult> results;  ///< one per key; keys the scan never reached are miss
-  std::uint32_t leading_hits = 0;     ///< keys from the front that are hit or hit_pending
+  std::vector<LookupResult> results;  ///< one per key; keys the scan never reached are miss, the device's own are hit
+  std::uint32_t leading_hits = 0;     ///< keys from the front that are hit or hit_pending, the device's own included
   std::uint32_t promoted = 0;         ///< chunks this call had loaded from secondary tiers
   std::uint32_t unheld = 0;           ///< hits reported without a hold: the hold share was used up
   std::uint32_t truncated = 0;        ///< tier hits beyond what the primary tier could grant
@@ -70,7 +72,7 @@ struct LookupAnswer {
   std::uint32_t capped = 0;           ///< keys not asked: beyond the request's max_load_tokens
   std::uint32_t gave_up = 0;          ///< keys whose wait ended by deadline or a full table
   LoadWorth worth;                    ///< of the leading hits beyond the device's own
-  std::vector<std::uint32_t> tier_hits;  ///< leading hits by where they were found: [0] primary, [1+t] tier t
+  std::vector<std::uint32_t> tier_hits;  ///< leading hits beyond the device's by origin: [0] primary, [1+t] tier t
 };
 
 }  // namespace kv_offload

@@ -96,6 +96,14 @@ struct LookupsAnswered {
     Duration took{};
   };
   std::vector<Entry> entries;
+  /// What the request wanted beyond the device; once per request.
+  struct Wanted {
+    std::uint32_t primary = 0;          ///< chunks found in the primary tier
+    std::vector<std::uint32_t> served;  ///< by tier: chunks found there
+    SharedKeys keys;                    ///< null: nothing
+    std::uint32_t unserved_from = 0;    ///< keys from here on were found nowhere
+    bool prefix = true;
+  } wanted;
 };
 /// What the tiers' claims turned out to be worth: cumulative totals of one scheduler_step, per tier.
 struct VerdictsGiven {

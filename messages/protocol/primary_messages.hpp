@@ -30,11 +30,12 @@ struct PrimaryProbe {
   bool hold = false;
   bool join = false;
   bool stop_at_miss = false;
+  std::uint32_t from = 0;  ///< keys before it are not asked about: the device has them
 };
 struct PrimaryProbed {
   static constexpr std::string_view kName = "PrimaryProbed";
   OpId op = 0;
-  std::vector<LookupResult> states;  ///< hit, hit_pending or miss; shorter with stop_at_miss
+  std::vector<LookupResult> states;  ///< from `from` on: hit, hit_pending or miss; shorter with stop_at_miss
   std::uint32_t unheld = 0;
   Duration handler_time{};
 };
@@ -70,6 +71,7 @@ struct PrimaryGrant {
   KeyIdxList dropped;
   bool hold = false;
   bool join = false;
+  MonotonicTime deadline;  ///< of the whole call; with `join`, when waiting for slots ends at the latest
 };
 enum class GrantState : std::uint8_t { granted, joined, present, no_space };
 struct PrimaryGranted {
@@ -78,6 +80,7 @@ struct PrimaryGranted {
   std::vector<GrantState> states;    ///< co-indexed with `admitted`
   std::vector<ChunkId> chunk_ids;    ///< co-indexed; kNoChunk unless granted
   std::vector<std::uint32_t> generations;
+  bool waits = false;  ///< nothing yet: the call is in line for slots, and the real answer follows
 };
 
 /// Ends the request's holds on these keys (they lie beyond what the call could use).
@@ -175,7 +178,10 @@ struct EndRequest {
 };
 
 /// Why a joined key did not arrive.
-enum class ResolveFailure : std::uint8_t { none, tier_failed, refused, no_space, store_failed, forgotten };
+enum class ResolveFailure : std::uint8_t {
+  none, tier_failed, refused, no_space, store_failed, forgotten,
+  unclaimed,  ///< whoever was to load it ended before it had a slot: the next may
+};
 /// Primary → scheduler_step: keys that open calls waited for.
 struct KeysResolved {
   static constexpr std::string_view kName = "KeysResolved";

@@ -46,11 +46,11 @@ TEST_CASE("a tier whose best answer could not pay is not asked", "[actor][gates]
   const auto r = prompt(e, "r", 100);
   e.tier().present = {keys("k", 1)[0]};
   // 100 - 1 - 48 = 51 tokens at most, and 64 are the least worth loading.
-  const auto answer = e.lookup(r, keys("k", 3), {.device_tokens = 48}).get();
+  const auto answer = e.lookup(r, keys("k", 5), {.device_tokens = 48}).get();
   REQUIRE(answer);
-  CHECK(answer->leading_hits == 0);
+  CHECK(answer->leading_hits == 3);  // the device's own
   CHECK(e.tier().probes.empty());
-  REQUIRE(e.lookup(r, keys("k", 3), {.device_tokens = 48}).get());
+  REQUIRE(e.lookup(r, keys("k", 5), {.device_tokens = 48}).get());
   CHECK(e.tier().probes.empty());  // nor later for the same request
   CHECK(e.stats().scheduler.lookups[1].looked_up == 0);
   REQUIRE(e.finish(r));
@@ -60,7 +60,7 @@ TEST_CASE("a tier whose best answer could not pay is not asked", "[actor][gates]
 TEST_CASE("a prompt long enough, or of unknown length, is always looked up", "[actor][gates]") {
   VirtualEngine e(gated());
   const auto r = prompt(e, "r", 1000);
-  REQUIRE(e.lookup(r, keys("k", 3), {.device_tokens = 48}).get());
+  REQUIRE(e.lookup(r, keys("k", 5), {.device_tokens = 48}).get());
   CHECK(e.tier().probes.size() == 1);
   const auto unknown = prompt(e, "u", 0);
   REQUIRE(e.lookup(unknown, keys("u", 3)).get());

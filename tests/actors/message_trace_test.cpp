@@ -45,7 +45,8 @@ TEST_CASE("a hit needs the primary tier alone", "[actor][trace]") {
   REQUIRE(load);
   REQUIRE(e.complete_load(load->lease));
   CHECK(e.take_trace() == Lines{"scheduler_step LookupCall", "primary_tier PrimaryProbe",
-                                "scheduler_step PrimaryProbed", "scheduler_step PrepareLoadCall",
+                                "scheduler_step PrimaryProbed", "admission_controller LookupsAnswered",
+                                "scheduler_step PrepareLoadCall",
                                 "primary_tier PinLeading", "scheduler_step LeadingPinned",
                                 "scheduler_step CompleteLoadCall", "primary_tier Unpin"});
 }
@@ -63,7 +64,8 @@ TEST_CASE("a promotion exchanges the messages of the drawing", "[actor][trace]")
                                                  "PromotionsDecided", "PrimaryGranted", "JobsEnded",
                                                  "KeysResolved"});
   CHECK(column(trace, "primary_tier") == Lines{"PrimaryProbe", "PrimaryClaim", "PrimaryGrant", "TransfersEnded"});
-  CHECK(column(trace, "admission_controller") == Lines{"AdmitPromotions", "AdmissionCompleted"});
+  CHECK(column(trace, "admission_controller") ==
+        Lines{"AdmitPromotions", "AdmissionCompleted", "LookupsAnswered"});
   CHECK(column(trace, "job_tracker") == Lines{"TrackJobs", "LaneReport"});
   CHECK(column(trace, "secondary_tier") == Lines{"TierProbe", "LaneProbed", "SubmitJobs", "LaneReport"});
 }

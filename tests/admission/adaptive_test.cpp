@@ -3,6 +3,7 @@
 #include "kv_offload/admission/admission_ledger.hpp"
 #include "kv_offload/admission/circuit_breaker.hpp"
 #include "kv_offload/admission/composite.hpp"
+#include "kv_offload/admission/demand.hpp"
 #include "kv_offload/admission/latency_cap.hpp"
 #include "kv_offload/admission/lookup_gates.hpp"
 #include "kv_offload/admission/payoff.hpp"
@@ -44,31 +45,40 @@ TEST_CASE("adaptive is the recommended composite", "[admission][unit]") {
   for (const auto& member : dynamic_cast<const Composite&>(*policy).members())
     names.emplace_back(member->name());
   CHECK(names == std::vector<std::string>{"circuit_breaker", "cascade_backpressure",
-                                          "promotion_concurrency", "payoff", "lookup_gate"});
+                                          "promotion_concurrency", "demand", "payoff",
+                                          "lookup_gate"});
   const auto* cap = find<LatencyCap>(*policy);
   REQUIRE(cap != nullptr);
   CHECK(cap->inner().signal() == LatencySignal::per_mib);
   CHECK(cap->inner().detector(0)->options().response == PressureResponse::throttled);
   CHECK(cap->inner().detector(0)->options().high_water == 0.010);
-  CHECK(cap->inner().detector(1)->options().high_water == 0.050);
-  CHECK(find<Payoff>(*policy)->options().mode == GateMode::enforce);
+  CHECK(cap->inner().detector(0)->options().low_water == 0.002);
+  CHECK(cap->inner().detector(1)->options().high_water == 0.1);  // an object store
+  CHECK(cap->inner().detector(1)->options().low_water == 0.02);
+  CHECK(find<PromotionConcurrency>(*policy)->max_inflight_promotions() == 4096);
+  CHECK(find<Payoff>(*policy)->options().mode == GateMode::observe);
+  CHECK(find<Payoff>(*policy)->options().target == 0.10);
+  CHECK(find<Demand>(*policy)->options().mode == GateMode::enforce);
   CHECK(find<LookupGates>(*policy)->options().mode == GateMode::off);
   CHECK(find<CircuitBreaker>(*policy)->options().cascades.max_open_s == 1.5);
 }
 
 TEST_CASE("adaptive takes overrides key by key", "[admission][unit]") {
   const auto policy =
-      adaptive(R"(, "payoff": {"mode": "observe"}, "lookup_gate": {"mode": "enforce"},
+      adaptive(R"(, "payoff": {"mode": "enforce"}, "lookup_gate": {"mode": "enforce"},
     "write_budget": {"bytes_per_day": "24 MiB"}, "promotion_concurrency": {"max_inflight_promotions": 3},
-    "backpressure": {"cooldown_s": 0})");
-  CHECK(find<Payoff>(*policy)->options().mode == GateMode::observe);
+    "demand": {"grace_bytes": "1 MiB"}, "backpressure": {"cooldown_s": 0})");
+  CHECK(find<Payoff>(*policy)->options().mode == GateMode::enforce);
   CHECK(find<Payoff>(*policy)->options().target == 0.10);
+  CHECK(find<Demand>(*policy)->options().grace_bytes == kMiB);
+  CHECK(find<Demand>(*policy)->options().mode == GateMode::enforce);
   CHECK(find<LookupGates>(*policy)->options().mode == GateMode::enforce);
   CHECK(find<WriteBudget>(*policy)->options().peak_bytes == kMiB);
   CHECK(find<PromotionConcurrency>(*policy)->max_inflight_promotions() == 3);
   const auto& o = find<LatencyCap>(*policy)->inner().detector(0)->options();
   CHECK(o.cooldown_s == 0);
   CHECK(o.decay_half_life_s == 0.5);
+  CHECK(o.high_water == 0.010);
 }
 
 TEST_CASE("an absent key still means always_admit", "[admission][unit]") {
@@ -152,8 +162,9 @@ TEST_CASE("the cap bounds a sample and changes nothing below it", "[admission][u
 
 TEST_CASE("an overloaded tier settles below its capacity under adaptive admission",
           "[admission][unit]") {
-  // A tier of 50 MiB/s offered 100 MiB/s in jobs of 1 MiB: the queue must stay bounded.
-  AdmissionLedger ledger(adaptive(R"(, "payoff": {"mode": "off"})"), {100000, 100000}, two_tiers());
+  // A tier of 50 MiB/s offered 100 MiB/s in jobs of 1 MiB: the queue must stay bounded. Its chunks are asked for
+  // again: otherwise `demand` would shut the tier once the grace was used up, and say nothing about the queue.
+  AdmissionLedger ledger(adaptive(), {100000, 100000}, two_tiers());
   const auto one = keys(1);
   struct Job {
     AdmissionTicket ticket;
@@ -169,7 +180,9 @@ TEST_CASE("an overloaded tier settles below its capacity under adaptive admissio
       ledger.complete(job.ticket, 1, ended(job.from, job.to, kMiB), at(job.to));
       ++done;
     }
+    if (i % 10 == 9) ledger.observe_demand({1, {}, {}, true}, at(now));
     const auto decision = ledger.decide_cascade(0, one, kMiB, nullptr, at(now));
+    REQUIRE(decision.reason != RefusalReason::demand);
     if (decision.admitted) {
       free_at = std::max(free_at, now) + 0.02;
       queue.push_back({decision.ticket, now, free_at});
@@ -181,17 +194,38 @@ TEST_CASE("an overloaded tier settles below its capacity under adaptive admissio
   CHECK(done > 10000 / 4);  // and the tier is not starved: 10000 would be its capacity
 }
 
+TEST_CASE("adaptive stores to a tier whose chunks nobody asks for until its grace is used up, and again when they do",
+          "[admission][unit]") {
+  AdmissionLedger ledger(adaptive(R"(, "demand": {"grace_bytes": "100 MiB"})"), {100000, 100000}, two_tiers());
+  std::size_t stored = 0;
+  const auto offer = [&](std::uint32_t i) {
+    const auto decision = ledger.decide_cascade(0, keys(1, i), kMiB, nullptr, at(i * 0.01));
+    if (decision.admitted)
+      ledger.complete(decision.ticket, 1, ended(i * 0.01, i * 0.01 + 0.001, kMiB), at(i * 0.01 + 0.001));
+    else
+      CHECK(decision.reason == RefusalReason::demand);
+    stored += decision.admitted ? 1 : 0;
+  };
+  for (std::uint32_t i = 0; i < 1000; ++i) offer(i);
+  CHECK(stored == 100);
+  ledger.observe_demand({0, {}, keys(50, 500), true}, at(10));  // declined, and wanted
+  for (std::uint32_t i = 1000; i < 1100; ++i) offer(i);
+  CHECK(stored == 200);
+}
+
 TEST_CASE("counts balance under random sequences for every policy and for adaptive",
           "[admission][unit]") {
   const std::string json = GENERATE(
       R"({"type": "payoff", "warmup": 4, "alpha": 0.2})",
       R"({"type": "payoff", "mode": "observe", "warmup": 4})", R"({"type": "lookup_gate"})",
+      R"({"type": "demand", "grace_bytes": "20 MiB", "horizon_chunks": 30})",
       R"({"type": "write_budget", "bytes_per_day": "100 GiB", "peak_bytes": "30 MiB"})",
       R"({"type": "write_budget", "mode": "observe", "bytes_per_day": "100 GiB", "peak_bytes": "9 MiB"})",
       R"({"type": "circuit_breaker", "window": 6, "min_completions": 3})",
       R"({"type": "circuit_breaker", "mode": "observe", "window": 6, "min_completions": 3})",
       R"({"type": "adaptive", "write_budget": {"bytes_per_day": "900 GiB", "peak_bytes": "50 MiB"},
-          "lookup_gate": {"mode": "enforce"}, "promotion_concurrency": {"max_inflight_promotions": 9}})");
+          "lookup_gate": {"mode": "enforce"}, "demand": {"grace_bytes": "20 MiB"},
+          "payoff": {"mode": "enforce"}, "promotion_concurrency": {"max_inflight_promotions": 9}})");
   const unsigned seed = GENERATE(1U, 2U, 3U, 4U);
   CAPTURE(json, seed);
   std::mt19937 random(seed);
@@ -241,6 +275,8 @@ TEST_CASE("counts balance under random sequences for every policy and for adapti
       ledger.observe_verdicts(static_cast<DomainId>(0), tier, verdicts[tier], now);
       if (ledger.decide_lookup(tier, below(20000), below(20000), now) != LookupDecision::skip)
         ledger.answer_lookup(tier, {below(4) != 0, below(20000), below(20000), {}});
+      const auto unserved = keys(below(4));
+      ledger.observe_demand({below(2), {}, unserved, below(2) == 0}, now);
       ledger.refuse_below_floor(tier, below(3), below(2) == 0, now);
     } else if (action == 97) {
       ledger.reset();
@@ -267,7 +303,7 @@ TEST_CASE("counts balance under random sequences for every policy and for adapti
 }
 
 TEST_CASE("asking adaptive a thousand times changes no number it shows", "[admission][unit]") {
-  AdmissionLedger ledger(adaptive(), {40, 25}, two_tiers());
+  AdmissionLedger ledger(adaptive(R"(, "payoff": {"mode": "enforce"})"), {40, 25}, two_tiers());
   VerdictCounts verdicts;
   verdicts.add(LoadVerdict::too_small, 100);
   ledger.observe_verdicts(0, 0, verdicts, at(0));

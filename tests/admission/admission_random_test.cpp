@@ -130,7 +130,8 @@ TEST_CASE("counts balance under every random sequence", "[admission][unit]") {
     for (const TierIndex t : {TierIndex{0}, TierIndex{1}}) {
       REQUIRE(ledger.totals(t).cascades.in_flight.chunks == in_flight(t, 0));
       REQUIRE(ledger.totals(t).promotions.in_flight.chunks == in_flight(t, 1));
-      REQUIRE(in_flight(t, -1) <= kPinShare[t]);
+      REQUIRE(in_flight(t, 0) <= kPinShare[t]);
+      REQUIRE(in_flight(t, 1) <= kPinShare[t]);
       promotions += in_flight(t, 1);
     }
     REQUIRE(promotions <= kCap);

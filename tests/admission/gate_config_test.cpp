@@ -3,6 +3,7 @@
 #include "kv_offload/admission/admission_registry.hpp"
 #include "kv_offload/admission/circuit_breaker.hpp"
 #include "kv_offload/admission/composite.hpp"
+#include "kv_offload/admission/demand.hpp"
 #include "kv_offload/admission/lookup_gates.hpp"
 #include "kv_offload/admission/payoff.hpp"
 #include "kv_offload/admission/write_budget.hpp"
@@ -38,6 +39,15 @@ TEST_CASE("every key of the gates is read", "[admission][unit]") {
   CHECK(p.alpha == 1);
   CHECK(p.warmup == 0);
   CHECK(p.report_every == 1);
+
+  const auto demand = make(R"({"type": "demand", "mode": "observe", "target": 0.5,
+    "grace_bytes": "1 MiB", "horizon_chunks": 2, "memory_chunks": 2048})");
+  const DemandOptions& d = as<Demand>(demand).options();
+  CHECK(d.mode == GateMode::observe);
+  CHECK(d.target == 0.5);
+  CHECK(d.grace_bytes == 1ULL << 20);
+  CHECK(d.horizon_chunks == 2);
+  CHECK(d.memory_chunks == 2048);
 
   const auto gate = make(R"({"type": "lookup_gate", "mode": "off", "min_load_tokens": 1, "cut": 1,
     "min_issued": 2, "probe_every": 3, "alpha": 0.5, "report_every": 4})");
@@ -103,6 +113,15 @@ TEST_CASE("impossible gates are refused with path, value and what is allowed",
       Row{R"({"type": "payoff", "signal": "ema"})",
           "admission_policy.signal: unknown key; known here: alpha, floor, mode, report_every, "
           "target, type, warmup"},
+      Row{R"({"type": "demand", "target": 1.5})",
+          "admission_policy.target: 1.5 is not allowed; expected a number in [0, 1]"},
+      Row{R"({"type": "demand", "memory_chunks": 1})",
+          "admission_policy.memory_chunks: 1 is not allowed; expected an integer in [1024, 268435456]"},
+      Row{R"({"type": "demand", "grace": 1})",
+          "admission_policy.grace: unknown key; known here: grace_bytes, horizon_chunks, "
+          "memory_chunks, mode, target, type"},
+      Row{R"({"type": "composite", "policies": [{"type": "demand"}, {"type": "demand"}]})",
+          "admission_policy.policies: composite: demand is there twice; expected once"},
       Row{R"({"type": "lookup_gate", "cut": 0})",
           "admission_policy.cut: 0 is not allowed; expected a number in (0, 1]"},
       Row{R"({"type": "lookup_gate", "probe_every": 0})",
@@ -149,7 +168,7 @@ TEST_CASE("impossible gates are refused with path, value and what is allowed",
           "admission_policy.payoff: null is not allowed; expected an object"},
       Row{R"({"type": "adaptive", "alpha": 0.5})",
           "admission_policy.alpha: unknown key; known here: backpressure, circuit_breaker, "
-          "lookup_gate, payoff, promotion_concurrency, type, write_budget"});
+          "demand, lookup_gate, payoff, promotion_concurrency, type, write_budget"});
   const auto made = make(row.json);
   REQUIRE_FALSE(made);
   CHECK(made.error().code == OffloadErrc::invalid_config);

@@ -66,11 +66,20 @@ std::optional<PrimaryCache::StoreReservation> PrimaryCache::reserve_store(
   return out;
 }
 
+std::size_t PrimaryCache::promotion_room() const {
+  const std::size_t room = std::size_t{pool_.free()} + evictable_;
+  return room > limits_.headroom_chunks ? room - limits_.headroom_chunks : 0;
+}
+
+std::size_t PrimaryCache::promotion_room_when_idle() const {
+  const std::size_t all = limits_.num_chunks;
+  return all > limits_.headroom_chunks ? all - limits_.headroom_chunks : 0;
+}
+
 std::uint32_t PrimaryCache::reserve_promotion(std::span<const OffloadKey> keys,
                                               std::vector<ChunkId>& chunks) {
   begin_call();
-  const std::size_t room = std::size_t{pool_.free()} + evictable_;
-  const std::size_t grantable = room > limits_.headroom_chunks ? room - limits_.headroom_chunks : 0;
+  const std::size_t grantable = promotion_room();
   std::size_t granted = 0;
   for (; granted < std::min(keys.size(), grantable); ++granted) {
     const bool is_new = !index_.contains(keys[granted]) && absent_.insert(keys[granted]).second;

@@ -99,6 +99,10 @@ class PrimaryCache {
   /// call. All or nothing: nullopt changes nothing except for the allocation-size sample. Keys being
   /// written by somebody else count as present; a key named twice is stored once.
   [[nodiscard]] std::optional<StoreReservation> reserve_store(std::span<const OffloadKey> keys);
+  /// Slots that reserve_promotion could give now.
+  [[nodiscard]] std::size_t promotion_room() const;
+  /// Slots that it could give if none were in use.
+  [[nodiscard]] std::size_t promotion_room_when_idle() const;
   /// Reserves slots for the longest prefix of `keys` that leaves the headroom, appends them to `chunks`
   /// and says how many. The keys are absent and distinct.
   std::uint32_t reserve_promotion(std::span<const OffloadKey> keys, std::vector<ChunkId>& chunks);

@@ -1,0 +1,184 @@
+#include "kv_offload/admission/demand.hpp"
+
+#include "kv_offload/admission/policy_series.hpp"
+#include "kv_offload/admission/text_format.hpp"
+#include "kv_offload/messages/byte_size.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace kv_offload {
+namespace {
+
+constexpr const char* kRate = "kv_offload_demand_rate";
+constexpr const char* kOpen = "kv_offload_demand_open";
+constexpr const char* kOffered = "kv_offload_demand_offered_chunks_total";
+constexpr const char* kWanted = "kv_offload_demand_wanted_chunks_total";
+constexpr const char* kDeclinedJobs = "kv_offload_demand_declined_jobs_total";
+constexpr const char* kDeclinedChunks = "kv_offload_demand_declined_chunks_total";
+constexpr const char* kWouldChunks = "kv_offload_demand_would_decline_chunks_total";
+
+}  // namespace
+
+Demand::Demand(const DemandOptions& options, AdmissionEnvironment environment)
+    : options_(options), environment_(std::move(environment)), seen_(options.memory_chunks) {
+  tiers_.assign(environment_.tiers.size(), Tier());
+}
+
+bool Demand::is_judged(const JobMetadata& job) const {
+  return !job.is_promotion && job.tier < tiers_.size();
+}
+
+double Demand::rate(TierIndex tier) const {
+  const Tier& t = tiers_[tier];
+  return t.offered > 0 ? t.wanted / t.offered : 1;
+}
+
+bool Demand::is_open(TierIndex tier) const {
+  return options_.mode == GateMode::off || tiers_[tier].offered_bytes < options_.grace_bytes ||
+         rate(tier) >= options_.target;
+}
+
+RefusalReason Demand::should_admit(const JobMetadata& job, MonotonicTime /*now*/) const {
+  if (options_.mode != GateMode::enforce || !is_judged(job) || is_open(job.tier)) return RefusalReason::none;
+  return RefusalReason::demand;
+}
+
+/// Everything offered counts, whoever refused it: the rate is one of the workload, not of this gate.
+void Demand::offer(const JobMetadata& job) {
+  Tier& tier = tiers_[job.tier];
+  const double fades = std::exp(-static_cast<double>(job.num_chunks) / options_.horizon_chunks);
+  tier.offered = tier.offered * fades + job.num_chunks;
+  tier.wanted *= fades;
+  tier.offered_bytes += job.bytes;
+  tier.offered_chunks += job.num_chunks;
+  for (const OffloadKey& key : job.keys) seen_.add(key);
+  note_change(tier, job.tier);
+}
+
+void Demand::on_admitted(const JobMetadata& job, MonotonicTime /*now*/) {
+  if (!is_judged(job)) return;
+  if (!is_open(job.tier)) tiers_[job.tier].would_decline_chunks += job.num_chunks;
+  offer(job);
+}
+
+void Demand::on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, MonotonicTime /*now*/) {
+  if (!is_judged(job)) return;
+  Tier& tier = tiers_[job.tier];
+  if (refuser == this) {
+    ++tier.declined_jobs;
+    tier.declined_chunks += job.num_chunks;
+  }
+  offer(job);
+}
+
+void Demand::on_demand(const LookupDemand& demand, MonotonicTime /*now*/) {
+  // What nobody had counts if it was offered; a prefix as far as it was offered without a gap.
+  std::uint64_t missed = 0;
+  for (const OffloadKey& key : demand.unserved) {
+    const bool offered = seen_.contains(key);
+    if (!offered && demand.prefix) break;
+    missed += offered ? 1U : 0U;
+  }
+  for (std::size_t t = 0; t < tiers_.size(); ++t) {
+    const std::uint64_t served = t < demand.served.size() ? demand.served[t] : 0;
+    const std::uint64_t wanted = demand.primary + served + missed;
+    tiers_[t].wanted += static_cast<double>(wanted);
+    tiers_[t].wanted_chunks += wanted;
+    note_change(tiers_[t], static_cast<TierIndex>(t));
+  }
+}
+
+void Demand::note_change(Tier& tier, TierIndex index) {
+  const bool open = is_open(index);
+  if (open != std::exchange(tier.open, open)) ++tier.log_moments;
+}
+
+void Demand::reset() {
+  tiers_.assign(tiers_.size(), Tier());
+  seen_.clear();
+}
+
+// -- what it shows ----------------------------------------------------------------------------------------
+
+std::vector<PolicySetting> Demand::settings() const {
+  return {{"mode", std::string(to_string(options_.mode)), ""},
+          {"target", formatted("%g", options_.target), "chunks asked for per chunk offered"},
+          {"grace_bytes", format_bytes(options_.grace_bytes), ""},
+          {"horizon_chunks", std::to_string(options_.horizon_chunks), "chunks"},
+          {"memory_chunks", std::to_string(options_.memory_chunks), "chunks"}};
+}
+
+std::vector<MetricSample> Demand::stats(MonotonicTime /*now*/) const {
+  std::vector<MetricSample> samples;
+  for (std::size_t i = 0; i < tiers_.size(); ++i) {
+    const auto index = static_cast<TierIndex>(i);
+    const Tier& tier = tiers_[i];
+    const auto add = [&](const char* name, double value) {
+      samples.push_back({name, {{"tier", environment_.label_of(i)}}, value});
+    };
+    add(kRate, rate(index));
+    add(kOpen, is_open(index) ? 1 : 0);
+    add(kOffered, static_cast<double>(tier.offered_chunks));
+    add(kWanted, static_cast<double>(tier.wanted_chunks));
+    add(kDeclinedJobs, static_cast<double>(tier.declined_jobs));
+    add(kDeclinedChunks, static_cast<double>(tier.declined_chunks));
+    add(kWouldChunks, static_cast<double>(tier.would_decline_chunks));
+  }
+  return samples;
+}
+
+std::vector<MetricDefinition> Demand::metric_definitions() const {
+  const std::vector<std::string> tier = {"tier"};
+  return {
+      declare_gauge(kRate, "chunks that requests asked of the tier per chunk offered to it, recently", tier),
+      declare_gauge(kOpen, "1 while the demand gate lets cascades pass, else 0", tier),
+      declare_counter(kOffered, "Chunks offered to the tier, stored or not", "a cascade is decided", tier),
+      declare_counter(kWanted, "Chunks that requests found in the tier or the primary tier, or would have found had "
+                      "everything been stored",
+                      "a request's first lookup is answered", tier),
+      declare_counter(kDeclinedJobs, "Cascade jobs that the demand gate declined", "one is decided", tier),
+      declare_counter(kDeclinedChunks, "Chunks that the demand gate declined", "a cascade is decided", tier),
+      declare_counter(kWouldChunks, "Chunks that the observing demand gate would have declined",
+                      "a cascade is decided", tier),
+  };
+}
+
+GateReport Demand::report_of(TierIndex index) const {
+  const Tier& tier = tiers_[index];
+  GateReport report{"demand", environment_.label_of(index), options_.mode, {}, {}, tier.log_moments};
+  std::string& text = report.text;
+  text = formatted("%.4f chunks asked for per chunk offered, target %g; %llu offered, %llu asked for, "
+                   "%llu declined",
+                   rate(index), options_.target, count(tier.offered_chunks), count(tier.wanted_chunks),
+                   count(tier.declined_chunks));
+  if (options_.mode == GateMode::off) {
+    report.status = GateStatus::off;
+  } else if (options_.target <= 0) {
+    report.status = GateStatus::unreachable;
+    text += "; a target of 0 refuses nothing";
+  } else if (tier.offered_bytes < options_.grace_bytes) {
+    report.status = GateStatus::warming_up;
+    text += "; " + format_bytes(options_.grace_bytes - tier.offered_bytes) + " of the grace of " +
+            format_bytes(options_.grace_bytes) + " are left";
+  } else if (is_open(index)) {
+    report.status = GateStatus::nothing_to_refuse;
+    text += "; the rate reaches the target";
+  } else {
+    report.status = GateStatus::refusing;
+    text += options_.mode == GateMode::observe
+                ? formatted("; were it to enforce, cascades would be declined (%llu chunks so far)",
+                            count(tier.would_decline_chunks))
+                : std::string("; cascades are declined until requests ask for more of what was offered");
+  }
+  return report;
+}
+
+std::vector<GateReport> Demand::gate_reports(MonotonicTime /*now*/) const {
+  std::vector<GateReport> reports;
+  for (std::size_t i = 0; i < tiers_.size(); ++i) reports.push_back(report_of(static_cast<TierIndex>(i)));
+  return reports;
+}
+
+}  // namespace kv_offload
