@@ -3,6 +3,7 @@
 #include "kv_offload/bench/check_config.hpp"
 #include "kv_offload/bench/replay.hpp"
 #include "kv_offload/bench/report.hpp"
+#include "kv_offload/bench/simulate.hpp"
 #include "kv_offload/bench/stress.hpp"
 #include "kv_offload/bench/stress_faults.hpp"
 #include "kv_offload/bench/synthetic.hpp"
@@ -154,6 +155,49 @@ void add_stress(CLI::App& app, StressOptions& options, Command& command) {
   });
 }
 
+void add_simulate(CLI::App& app, SimulateOptions& options, Command& command) {
+  auto* simulate = app.add_subcommand("simulate", "compare policies in virtual time");
+  add_text(*simulate, "--trace", options.trace_file, "JSON lines with hash_ids");
+  std::vector<std::pair<std::string, std::optional<std::string>>> names;
+  for (const auto& name : synthetic_names()) names.emplace_back(name, name);
+  add_choice(*simulate, "--synthetic", options.synthetic, names, "a trace made on the spot");
+  add_text(*simulate, "--scenario", options.scenario_file, "models and policies, a JSON document");
+  add_text(*simulate, "--profile", options.profile_file,
+           "recorded transfers of the tiers, a JSON list of [bytes, seconds]");
+  simulate->add_option("--policies", options.policies,
+                       "off, registered policies or the scenario's, separated by commas");
+  simulate->add_option("--seed", options.seed, "of everything random (default 1)")
+      ->check(not_negative);
+  add_number<std::uint32_t>(*simulate, "--seeds", options.seeds, 1, 10'000,
+                            "run so many seeds (default: the scenario's, or 1)");
+  add_number<double>(*simulate, "--grid", options.grid_percent, 0, 99,
+                     "vary each grid parameter of the scenario by so many percent");
+  add_number<std::uint32_t>(*simulate, "--random", options.random, 1, 100'000,
+                            "draw N scenarios, one per seed, and compare off and adaptive in each");
+  add_number<std::size_t>(*simulate, "--requests", options.requests_max, 1, kChunksMax,
+                          "only the first N requests of the trace, or of each drawn scenario");
+  add_choice<bool>(*simulate, "--order", options.head_most_recent,
+                   {{"front", false}, {"back", true}},
+                   "from which end the keys of a request are touched (default back)");
+  add_text(*simulate, "--markdown", options.markdown_file, "append the results as a Markdown table to a file");
+  add_engine_options(*simulate, options.engine);
+  add_output_options(*simulate, options.output);
+  simulate->callback([&options, &command] {
+    if (options.trace_file && options.synthetic)
+      throw CLI::ValidationError("--synthetic", "excludes --trace");
+    const bool names_one = options.trace_file || options.synthetic || options.scenario_file;
+    if (options.random > 0 &&
+        (names_one || options.seeds || options.grid_percent > 0 || !options.policies.empty() ||
+         options.profile_file || options.engine.config_file || !options.engine.tiers.empty()))
+      throw CLI::ValidationError("--random", "excludes every option but --seed, --requests, --json and --quiet");
+    if (!names_one && options.random == 0)
+      throw CLI::RequiredError("--trace, --synthetic, --scenario or --random");
+    command = [&options](std::ostream& out, std::ostream& err) {
+      return run_simulate(options, out, err);
+    };
+  });
+}
+
 struct CheckConfigOptions {
   std::string file;
   OutputOptions output;
@@ -161,10 +205,12 @@ struct CheckConfigOptions {
 
 void add_check_config(CLI::App& app, CheckConfigOptions& options, Command& command) {
   auto* check = app.add_subcommand("check-config", "validate a configuration and print its values");
-  check->add_option("file,--config", options.file, "engine configuration, a JSON document")
-      ->required();
+  // Not required(): the help would ask for both spellings.
+  check->add_option("file,--config", options.file,
+                    "engine configuration, a JSON document; one of the two forms");
   add_output_options(*check, options.output);
   check->callback([&options, &command] {
+    if (options.file.empty()) throw CLI::RequiredError("a file or --config");
     command = [&options](std::ostream& out, std::ostream& err) {
       return check_config(options.file, options.output.json_file, options.output.quiet, out, err);
     };
@@ -184,10 +230,12 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   app.set_version_flag("--version", version());
   app.require_subcommand(1);
   ReplayOptions replay;
+  SimulateOptions simulate;
   StressOptions stress;
   CheckConfigOptions check;
   Command command;
   add_replay(app, replay, command);
+  add_simulate(app, simulate, command);
   add_stress(app, stress, command);
   add_check_config(app, check, command);
   const auto named = [&](const CLI::App* command_app) {
@@ -195,7 +243,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
     err << "kv-offload-bench: " << one_line(argv[1])
-        << ": no such subcommand; expected one of: check-config, replay, stress\n";
+        << ": no such subcommand; expected one of: check-config, replay, simulate, stress\n";
     return kUsageError;
   }
   try {

@@ -50,7 +50,13 @@ TEST_CASE("a wrong command line is one line that names the option, and status 2"
       {{"stress", "--seed", "-1"}, "--seed"},
       {{"stress", "--seconds", "nan"}, "--seconds"},
       {{"stress", "--rate", "nan"}, "--rate"},
-      {{"check-config"}, "--config is required"},
+      {{"simulate"}, "--random"},
+      {{"simulate", "--random", "0"}, "--random"},
+      {{"simulate", "--random", "2", "--synthetic", "multi-turn"}, "--random: excludes"},
+      {{"simulate", "--random", "2", "--policies", "off"}, "--random: excludes"},
+      {{"simulate", "--random", "2", "--seeds", "3"}, "--random: excludes"},
+      {{"check-config"}, "a file or --config is required"},
+      {{"check-config", "--config", ""}, "a file or --config is required"},
   };
   for (const auto& [arguments, part] : cases) {
     std::string line;
@@ -68,6 +74,10 @@ TEST_CASE("help and version are answered on standard output", "[bench][unit]") {
   const auto help = run({"replay", "--help"});
   CHECK(help.status == 0);
   CHECK(help.out.find("--trace") != std::string::npos);
+  const auto check = run({"check-config", "--help"});
+  CHECK(check.status == 0);
+  CHECK(check.out.find("one of the two forms") != std::string::npos);
+  CHECK(check.out.find("REQUIRED") == std::string::npos);
   const auto version = run({"--version"});
   CHECK(version.status == 0);
   CHECK(version.out.find('.') != std::string::npos);

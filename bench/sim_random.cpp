@@ -1,0 +1,143 @@
+#include "kv_offload/bench/sim_random.hpp"
+
+#include "kv_offload/bench/progress.hpp"
+#include "kv_offload/bench/sim_draw.hpp"
+#include "kv_offload/bench/sim_run.hpp"
+#include "kv_offload/bench/sim_scenario.hpp"
+#include "kv_offload/bench/simulate_points.hpp"
+#include "kv_offload/bench/text_table.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace kv_offload::bench {
+namespace {
+
+constexpr std::size_t kWorst = 5;
+
+struct Drawn {
+  SimDraw draw;
+  SimPoint point;
+  SimJudgement judgement;
+  double throughput = 1, ttft = 1;  ///< adaptive over off
+  double seconds = 0;               ///< of real time, both runs
+};
+
+double ratio(const Json& runs, const char* figure) {
+  const double off = runs[0].value(figure, 0.0), adaptive = runs[1].value(figure, 0.0);
+  return off > 0 ? adaptive / off : adaptive > 0 ? 1e9 : 1;
+}
+
+Expected<Drawn> run_draw(std::uint64_t seed, std::size_t requests_max) {
+  Drawn drawn;
+  drawn.draw = draw_scenario(seed, requests_max);
+  drawn.point.seed = seed;
+  auto scenario = parse_scenario(drawn.draw.document, "random");
+  if (!scenario) return scenario.error();
+  const auto started = std::chrono::steady_clock::now();
+  for (const auto& policy : scenario->policies) {
+    auto outcome = run_policy(scenario->document, policy, {seed, nullptr, 0});
+    if (!outcome) return outcome.error();
+    if (outcome->totals.requests == 0) outcome->problems.emplace_back("no request was measured");
+    drawn.point.runs.push_back(to_json(*outcome));
+    drawn.point.outcomes.push_back(std::move(*outcome));
+  }
+  drawn.seconds = to_seconds(std::chrono::steady_clock::now() - started);
+  drawn.judgement = judge(*scenario, {drawn.point}).front();
+  drawn.throughput = ratio(drawn.point.runs, "throughput_tokens_s");
+  drawn.ttft = ratio(drawn.point.runs, "ttft_p99_s");
+  return drawn;
+}
+
+std::string percent(double value) { return (value >= 1 ? "+" : "") + fixed((value - 1) * 100, 1) + " %"; }
+
+void print_worst(std::ostream& out, const std::string& title, std::vector<const Drawn*> drawn,
+                 const std::function<double(const Drawn&)>& badness) {
+  std::stable_sort(drawn.begin(), drawn.end(), [&](const auto* a, const auto* b) { return badness(*a) > badness(*b); });
+  if (drawn.size() > kWorst) drawn.resize(kWorst);
+  TextTable table;
+  table.row({title, "tokens/s", "ttft p99", "off", "hit share", "slow share", "stalled", "workload", "tiers"});
+  for (const auto* d : drawn) {
+    const Json& adaptive = d->point.runs[1];
+    table.row({"seed " + std::to_string(d->draw.seed), percent(d->throughput), percent(d->ttft),
+               human_us(d->point.runs[0]["ttft_p99_s"].get<double>() * 1e6),
+               fixed(adaptive["hit_share"].get<double>(), 3), fixed(adaptive["token_share"]["slow"].get<double>(), 3),
+               human_us(adaptive["stalled_s"].get<double>() * 1e6), d->draw.workload, d->draw.tiers});
+  }
+  table.print(out);
+  out << '\n';
+}
+
+Json to_json(const Drawn& drawn) {
+  return {{"seed", drawn.draw.seed},
+          {"workload", drawn.draw.workload},
+          {"tiers", drawn.draw.tiers},
+          {"throughput_ratio", drawn.throughput},
+          {"ttft_p99_ratio", drawn.ttft},
+          {"expect", drawn.judgement.expectations},
+          {"runs", drawn.point.runs},
+          {"scenario", drawn.draw.document}};
+}
+
+}  // namespace
+
+int run_random(const SimulateOptions& options, std::ostream& out, std::ostream& err) {
+  const auto refuse = [&](const std::string& why) {
+    err << "kv-offload-bench: " << why << '\n';
+    return static_cast<int>(kUsageError);
+  };
+  if (auto error = check_writable(options.output.json_file)) return refuse(*error);
+  std::vector<Drawn> all;
+  std::vector<std::string> problems;
+  std::size_t broken_bounds = 0;
+  double wall = 0, slowest = 0;
+  ProgressLine progress(!options.output.quiet);
+  for (std::uint32_t n = 0; n < options.random && !interrupted(); ++n) {
+    auto drawn = run_draw(options.seed + n, options.requests_max);
+    if (!drawn) return refuse("seed " + std::to_string(options.seed + n) + ": " + to_string(drawn.error()));
+    broken_bounds += drawn->judgement.failed.empty() ? 0 : 1;
+    wall += drawn->seconds;
+    slowest = std::max(slowest, drawn->seconds);
+    for (auto lines : {broken(drawn->point), drawn->judgement.failed})
+      for (auto& line : lines) problems.push_back(std::move(line));
+    if (progress.due())
+      progress.show(std::to_string(n + 1) + " of " + std::to_string(options.random) + " scenarios, " +
+                    std::to_string(broken_bounds) + " beyond a bound");
+    // Only the figures are still needed: the statistics of many engines are large.
+    for (auto& outcome : drawn->point.outcomes) outcome.stats = {};
+    all.push_back(std::move(*drawn));
+  }
+  progress.finish();
+  std::vector<SimPoint> points;
+  std::vector<const Drawn*> pointers;
+  for (const auto& drawn : all) {
+    points.push_back(drawn.point);
+    pointers.push_back(&drawn);
+  }
+  const auto promises = all_promises(points);
+  if (!options.output.quiet) {
+    print_worst(out, "worst tokens/s", pointers, [](const Drawn& d) { return -d.throughput; });
+    print_worst(out, "worst ttft p99", pointers, [](const Drawn& d) { return d.ttft; });
+    print_promises(out, promises);
+    out << all.size() << " scenarios, " << broken_bounds << " beyond a bound, simulated in " << fixed(wall, 1)
+        << " s, the slowest in " << fixed(slowest, 1) << " s\n";
+  }
+  for (const auto& line : problems) err << "kv-offload-bench: " << line << '\n';
+  Json json = document_head(wall);
+  json["scenario"] = "random";
+  json["seed"] = options.seed;
+  json["promises"] = bench::to_json(promises);
+  json["broken_bounds"] = broken_bounds;
+  json["problems"] = problems;
+  json["scenarios"] = Json::array();
+  for (const auto& drawn : all) json["scenarios"].push_back(to_json(drawn));
+  if (auto error = write_json(options.output.json_file, json)) return refuse(*error);
+  return problems.empty() && all_held(promises) ? kHeld : kCheckFailed;
+}
+
+}  // namespace kv_offload::bench

@@ -1,0 +1,70 @@
+#include "kv_offload/bench/sim_scenario.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <filesystem>
+#include <string>
+
+using namespace kv_offload;
+using namespace kv_offload::bench;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path kScenarios =
+    fs::path(__FILE__).parent_path().parent_path().parent_path() / "bench" / "scenarios";
+
+}  // namespace
+
+TEST_CASE("a policy's settings change its own run only", "[bench][unit]") {
+  auto scenario = parse_scenario(Json::parse(R"({"device": {"hbm_chunks": 10},
+      "policies": ["off", {"name": "small", "policy": "always_admit", "set": {"/device/hbm_chunks": 5}},
+                   {"name": "nowhere", "set": {"/device/hbm_chunks/0/x": 5}}]})"),
+                                 "test");
+  REQUIRE(scenario);
+  REQUIRE(scenario->policies.size() == 3);
+  CHECK_FALSE(scenario->policies[0].offload);
+  CHECK((*scenario->with(scenario->policies[1]))["device"]["hbm_chunks"] == 5);
+  CHECK((*scenario->with(scenario->policies[0]))["device"]["hbm_chunks"] == 10);
+  CHECK_FALSE(scenario->with(scenario->policies[2]));
+}
+
+TEST_CASE("a parameter is scaled, and what is no number is refused", "[bench][unit]") {
+  Json document = Json::parse(R"({"a": {"whole": 10, "real": 0.5, "text": "x"}})");
+  REQUIRE(scale(document, "/a/whole", 1.25));
+  REQUIRE(scale(document, "/a/real", 0.8));
+  CHECK(document["a"]["whole"] == 13);
+  CHECK(document["a"]["real"] == Approx(0.4));
+  for (const char* pointer : {"/a/text", "/a/none", "nothing"})
+    CHECK_FALSE(scale(document, pointer, 2));
+}
+
+TEST_CASE("every number of a shipped scenario says where it comes from", "[bench][unit]") {
+  std::size_t files = 0;
+  for (const auto& entry : fs::directory_iterator(kScenarios)) {
+    if (entry.path().extension() != ".json") continue;
+    ++files;
+    INFO(entry.path());
+    const auto scenario = load_scenario(entry.path().string());
+    REQUIRE(scenario);
+    for (const auto& policy : scenario->policies) {
+      const auto document = scenario->with(policy);
+      REQUIRE(document);
+      const auto setup = build_setup(*document, policy);
+      INFO(policy.name << ": " << (setup ? "" : setup.error().detail));
+      CHECK(setup);
+    }
+    const Json& origins = scenario->document["origins"];
+    const Json flat = scenario->document.flatten();
+    for (const auto& [pointer, value] : flat.items()) {
+      const std::string section = pointer.substr(1, pointer.find('/', 1) - 1);
+      if (!value.is_number() || section == "expect" || section == "policies") continue;
+      bool said = false;
+      for (const auto& [known, why] : origins.items())
+        said = said || pointer == known || pointer.rfind(known + "/", 0) == 0;
+      INFO(pointer);
+      CHECK(said);
+    }
+  }
+  CHECK(files >= 7);
+}
