@@ -108,6 +108,7 @@ void add_replay(CLI::App& app, ReplayOptions& options, Command& command) {
   add_choice(*source, "--synthetic", options.synthetic, names, "a trace made on the spot");
   source->require_option(1);
   add_engine_options(*replay, options.engine);
+  add_text(*replay, "--admission", options.engine.admission, "admission policy by name, such as adaptive");
   add_output_options(*replay, options.output);
   add_number<std::size_t>(*replay, "--requests", options.requests_max, 1, kChunksMax,
                           "only the first N requests");
@@ -147,6 +148,7 @@ void add_stress(CLI::App& app, StressOptions& options, Command& command) {
   add_number<int>(*stress, "--break", options.break_promise, 1, 8,
                   "break this promise on purpose (test builds)");
   add_engine_options(*stress, options.engine);
+  add_text(*stress, "--admission", options.engine.admission, "admission policy by name, such as adaptive");
   add_output_options(*stress, options.output);
   stress->callback([&options, &command] {
     command = [&options](std::ostream& out, std::ostream& err) {

@@ -50,6 +50,8 @@ Expected<EngineConfig> make_engine_config(const EngineOptions& options,
   else if (options.chunk_bytes && options.config_file)
     config.cpu_bytes_to_use = chunks_before * config.row_bytes();
   if (options.eviction) config.eviction_policy = *options.eviction;
+  if (options.admission)
+    config.admission_policy = ConfigNode(ConfigNode::Object{{"type", ConfigNode(*options.admission)}});
   if (options.metrics_port) config.metrics.port = *options.metrics_port;
   for (const auto& type : options.tiers) {
     SecondaryTierConfig tier;

@@ -15,6 +15,7 @@ struct EngineOptions {
   std::optional<std::uint64_t> primary_chunks;
   std::optional<std::uint64_t> chunk_bytes;
   std::optional<std::string> eviction;
+  std::optional<std::string> admission;  ///< type of the admission policy, with its defaults
   std::optional<int> metrics_port;
 };
 
