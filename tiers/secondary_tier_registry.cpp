@@ -1,6 +1,7 @@
 #include "kv_offload/tiers/secondary_tier_registry.hpp"
 
 #include "kv_offload/tiers/example/example_tier.hpp"
+#include "kv_offload/tiers/extent/extent_tier.hpp"
 #include "kv_offload/tiers/fs/fs_tier.hpp"
 
 #include <exception>
@@ -22,6 +23,24 @@ TierType fs_type() {
     const auto config = parse_fs_config(tier.node, tier.path);
     if (!config) return config.error();
     const auto mapper = FileMapper::make(config->root_dir, tier.identity);
+    if (!mapper) return mapper.error();
+    return std::nullopt;
+  };
+  return type;
+}
+
+TierType extent_type() {
+  TierType type;
+  type.make = [](const TierConfig& tier,
+                 TierEnvironment environment) -> Expected<std::unique_ptr<SecondaryTier>> {
+    auto config = parse_extent_config(tier.node, tier.path);
+    if (!config) return config.error();
+    return ExtentTier::make(*config, tier.identity, std::move(environment), tier.faults);
+  };
+  type.validate = [](const TierConfig& tier) -> std::optional<OffloadError> {
+    const auto config = parse_extent_config(tier.node, tier.path);
+    if (!config) return config.error();
+    const auto mapper = FileMapper::make("/", tier.identity);
     if (!mapper) return mapper.error();
     return std::nullopt;
   };
@@ -105,6 +124,7 @@ SecondaryTierRegistry& secondary_tiers() {
   static SecondaryTierRegistry* registry = [] {
     auto* built = new SecondaryTierRegistry;  // never destroyed: engines may outlive static storage
     (void)built->register_tier("fs", fs_type());
+    (void)built->register_tier("extent", extent_type());
     (void)built->register_tier("example", example_type());
     return built;
   }();

@@ -54,7 +54,7 @@ class SecondaryTierRegistry {
   std::map<std::string, TierType> types_;
 };
 
-/// The registry of this process, with the built-in tiers "fs" and "example".
+/// The registry of this process, with the built-in tiers "fs", "extent" and "example".
 SecondaryTierRegistry& secondary_tiers();
 
 }  // namespace kv_offload

@@ -30,7 +30,7 @@ ConfigNode::Object rooted(const std::string& path) {
 }
 
 TEST_CASE("the built-in tiers are there", "[fs][registry]") {
-  CHECK(secondary_tiers().types() == std::vector<std::string>{"example", "fs"});
+  CHECK(secondary_tiers().types() == std::vector<std::string>{"example", "extent", "fs"});
 }
 
 TEST_CASE("an unknown or missing type is an error that lists the known ones", "[fs][registry]") {
@@ -38,9 +38,9 @@ TEST_CASE("an unknown or missing type is an error that lists the known ones", "[
   REQUIRE(unknown);
   CHECK(unknown->code == OffloadErrc::invalid_config);
   CHECK(unknown->detail ==
-        "secondary_tiers[0].type: \"fs_python\" is not a tier type; known: example, fs");
+        "secondary_tiers[0].type: \"fs_python\" is not a tier type; known: example, extent, fs");
   CHECK(secondary_tiers().validate(config(""))->detail ==
-        "secondary_tiers[0].type: required, one of: example, fs");
+        "secondary_tiers[0].type: required, one of: example, extent, fs");
   CHECK_FALSE(secondary_tiers().make(config("fs_python"), {}));
 }
 

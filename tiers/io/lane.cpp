@@ -146,6 +146,11 @@ void Lane::end_unstarted(const std::vector<TransferJob>& jobs, TransferFailure w
     state_->sink.job_ended(result_of_unstarted(job, why, state_->options.now()));
 }
 
+void Lane::wake() {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->phase == State::Phase::running) state_->backend->wake();
+}
+
 bool Lane::stop(Duration patience) {
   State& s = *state_;
   s.inbox.close();

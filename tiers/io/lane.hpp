@@ -34,6 +34,8 @@ class Lane {
   void submit(std::vector<TransferJob> jobs);
   void cancel(const JobId& id);
   void cancel_queued();
+  /// Makes the lane take a turn, because its storage was left something to do.
+  void wake();
 
   /// Queued jobs are cancelled, running ones end, the thread is joined. False: it did not end within
   /// `patience`, or it died and the device still has buffers of it. Then what a leaked thread or device

@@ -20,11 +20,6 @@ constexpr std::size_t kProbeKeysPerTurn = 256;
 /// CPU time of one turn's starts, and of its work, before completions are looked at again. Much less
 /// than a full queue of the device takes (4 MiB: 1 ms and more), so that the device never runs dry.
 constexpr std::uint64_t kTurnBudgetUs = 200;
-/// Measured on ext4 without contention: creating a file 20 to 60 us, renaming it 25, open or close 2.
-constexpr std::uint64_t kStartStoreUs = 50;
-constexpr std::uint64_t kStartLoadUs = 5;
-constexpr std::uint64_t kFinishStoreUs = 30;
-constexpr std::uint64_t kFinishLoadUs = 2;
 /// Digests run at 10 GiB/s and more: 1 MiB in 100 us.
 constexpr std::uint64_t digest_us(std::uint64_t bytes) { return bytes / 10'000; }
 /// Sleep without work. Everything that matters wakes the lane; this only bounds the wait.
@@ -54,7 +49,20 @@ LaneWorker::LaneWorker(const LaneOptions& options, IoBackend& backend, LaneStora
   for (TransferSlot slot = count; slot > 0; --slot) free_slots_.push_back(slot - 1);
   held_.reserve(count);
   completions_.reserve(count);
+  own_.resize(storage_.own_io_max());
+  own_tag_ = count;
+  join_tag_ = own_tag_ + static_cast<std::uint32_t>(own_.size());
+  joins_.resize(std::max(options_.joins_max, 1U));
+  join_buffers_.resize(joins_.size());
+  for (std::size_t i = joins_.size(); i > 0; --i) free_joins_.push_back(i - 1);
+  costs_ = storage_.costs();
   storage_.reserve_slots(count);
+}
+
+/// Copies that the device may still read are left to it.
+LaneWorker::~LaneWorker() {
+  if (backend_.in_flight() == 0) return;
+  for (auto& buffer : join_buffers_) (void)buffer.release();
 }
 
 LaneWorker::End LaneWorker::run() {
@@ -74,13 +82,17 @@ LaneWorker::End LaneWorker::work_until_closed() {
     if (faults_.kills_lane()) return drain_silently(), End::killed;
     if (abandoned_.load()) return drain_silently(), End::stopped;
     const bool probes_left = answer_probes();
+    resume_waiting();
     start_transfers();
+    start_own_io();
     const bool pushed = push_waiting();
     if (pushed && !work_.empty())
       if (const int error = backend_.submit(); error != 0)
         return fail("submit", error), End::failed;
     do_work();
-    push_waiting();  // syncs that the work asked for
+    resume_waiting();
+    start_own_io();
+    push_waiting();  // syncs and the storage's own I/O that the work asked for
     if (is_done()) return give_up_probes(), End::stopped;
     if (!reap(probes_left ? Duration::zero() : time_to_wait())) return End::failed;
   }
@@ -137,7 +149,7 @@ void LaneWorker::start_transfers() {
   for (std::uint64_t spent_us = 0; spent_us < kTurnBudgetUs;) {
     const auto is_load = next_start();
     if (!is_load) return;
-    spent_us += *is_load ? kStartLoadUs : kStartStoreUs;
+    spent_us += *is_load ? costs_.start_load_us : costs_.start_store_us;
     const bool started = start_next(*is_load);
     if (!*is_load)
       loads_since_store_ = 0;
@@ -189,7 +201,9 @@ void LaneWorker::start_key(ActiveJob& job, std::size_t key_idx) {
   if (!is_valid) return key_ended(slot, KeyEnd::failed(TransferFailure::io_error, EINVAL));
   view.begin_use(t.chunk);
   follow(slot, storage_.begin(context(slot)));
-  if (!t.is_load && t.job != nullptr) work_.push_back({slot, true});
+  if (t.is_load || t.job == nullptr) return;
+  t.owes_overlap = true;
+  work_.push_back({slot, true});
 }
 
 ChunkContext LaneWorker::context(TransferSlot slot) {
@@ -201,13 +215,42 @@ ChunkContext LaneWorker::context(TransferSlot slot) {
 void LaneWorker::follow(TransferSlot slot, const StorageStep& step) {
   if (step.is_over)
     key_ended(slot, step.end);
-  else
+  else if (!step.waits)
     start_io(slot, step);
+}
+
+/// Transfers that waited for the storage's own I/O go on.
+void LaneWorker::resume_waiting() {
+  if (own_.empty()) return;
+  TransferSlot slot = 0;
+  StorageStep step;
+  while (storage_.next_resumed(slot, step)) follow(slot, step);
+}
+
+void LaneWorker::start_own_io() {
+  if (own_.empty() || is_over()) return;
+  for (std::size_t i = 0; i < own_.size() && own_out_ < own_.size(); ++i) {
+    Own& own = own_[i];
+    if (own.is_out) continue;
+    OwnIo io;
+    if (!storage_.next_own_io(io)) return;
+    ChunkTransfer::Plan plan;
+    plan.op = io.op;
+    plan.fd = io.fd;
+    plan.offset = io.offset;
+    plan.buffer = io.buffer;
+    plan.length = io.length;
+    const auto tag = own_tag_ + static_cast<std::uint32_t>(i);
+    own = {true, io.id, ChunkTransfer(plan, tag)};
+    ++own_out_;
+    to_push_.push_back(tag);
+  }
 }
 
 void LaneWorker::start_io(TransferSlot slot, const StorageStep& step) {
   Transfer& t = transfers_[slot];
-  ChunkTransfer::Plan plan;
+  ChunkTransfer::Plan& plan = t.plan;
+  plan = {};
   plan.op = step.op;
   plan.fd = step.fd;
   t.moves_row = step.op == IoOp::read || step.op == IoOp::write;
@@ -222,7 +265,10 @@ void LaneWorker::start_io(TransferSlot slot, const StorageStep& step) {
   }
   t.io = ChunkTransfer(plan, slot);
   t.io_started = options_.now();
-  to_push_.push_back(slot);
+  if (step.may_join && 2 * plan.length <= options_.join_bytes_max)
+    to_join_.push_back(slot);
+  else
+    to_push_.push_back(slot);
 }
 
 /// Fault: the device gets a copy of the row with one byte flipped, its digest does not.
@@ -237,14 +283,71 @@ void LaneWorker::corrupt_on_the_way(TransferSlot slot, ChunkTransfer::Plan& plan
   plan.buffer_index = -1;
 }
 
+ChunkTransfer& LaneWorker::io_of(std::uint32_t tag) {
+  if (tag < own_tag_) return transfers_[tag].io;
+  if (tag < join_tag_) return own_[tag - own_tag_].io;
+  return joins_[tag - join_tag_].io;
+}
+
 /// Hands requests to the backend while it has room. True: it took some.
 bool LaneWorker::push_waiting() {
   bool pushed = false;
-  while (!to_push_.empty() && backend_.push(transfers_[to_push_.front()].io.next())) {
-    to_push_.pop_front();
-    pushed = true;
+  while (true) {
+    while (!to_push_.empty() && backend_.push(io_of(to_push_.front()).next())) {
+      to_push_.pop_front();
+      pushed = true;
+    }
+    if (!to_push_.empty() || to_join_.empty() || free_joins_.empty()) return pushed;
+    join_next();
   }
-  return pushed;
+}
+
+/// Makes one request of the rows at the front that are neighbours in the file. Few are out at a time, so
+/// that rows gather while the device works. A row without neighbours goes as it is.
+void LaneWorker::join_next() {
+  const std::size_t join_idx = free_joins_.back();
+  free_joins_.pop_back();
+  JoinedWrite& join = joins_[join_idx];
+  join.members.clear();
+  ChunkTransfer::Plan plan = transfers_[to_join_.front()].plan;
+  plan.length = 0;
+  while (!to_join_.empty()) {
+    const ChunkTransfer::Plan& row = transfers_[to_join_.front()].plan;
+    const bool fits = row.fd == plan.fd && row.offset == plan.offset + plan.length &&
+                      plan.length + row.length <= options_.join_bytes_max;
+    if (!fits) break;
+    plan.length += row.length;
+    join.members.push_back(to_join_.front());
+    to_join_.pop_front();
+  }
+  if (join.members.size() > 1 && !copy_together(join_idx, plan)) {
+    for (const TransferSlot slot : join.members) to_push_.push_back(slot);
+    free_joins_.push_back(join_idx);
+    return;
+  }
+  const MonotonicTime now = options_.now();
+  for (const TransferSlot slot : join.members) transfers_[slot].io_started = now;
+  const auto tag = join_tag_ + static_cast<std::uint32_t>(join_idx);
+  join.io = ChunkTransfer(plan, tag);
+  to_push_.push_back(tag);
+}
+
+/// False: no memory for the copy.
+bool LaneWorker::copy_together(std::size_t join_idx, ChunkTransfer::Plan& plan) {
+  auto& buffer = join_buffers_[join_idx];
+  if (!buffer)
+    buffer.reset(static_cast<std::byte*>(
+        std::aligned_alloc(ChunkTransfer::kAlignment, options_.join_bytes_max)));
+  if (!buffer) return false;
+  std::byte* at = buffer.get();
+  for (const TransferSlot slot : joins_[join_idx].members) {
+    const ChunkTransfer::Plan& row = transfers_[slot].plan;
+    std::memcpy(at, row.buffer, row.length);
+    at += row.length;
+  }
+  plan.buffer = buffer.get();
+  plan.buffer_index = -1;
+  return true;
 }
 
 // --- completing -----------------------------------------------------------------------------------
@@ -260,10 +363,30 @@ bool LaneWorker::reap(Duration wait) {
 }
 
 void LaneWorker::completed(const IoCompletion& completion) {
-  const auto slot = static_cast<TransferSlot>(completion.tag);
+  const auto tag = static_cast<std::uint32_t>(completion.tag);
+  if (tag < own_tag_) return row_completed(tag, completion.result);
+  if (!io_of(tag).complete(completion.result)) return to_push_.push_back(tag);
+  if (tag >= join_tag_) return join_completed(tag - join_tag_);
+  Own& own = own_[tag - own_tag_];
+  own.is_out = false;
+  --own_out_;
+  storage_.own_io_over(own.id, {own.io.error(), own.io.is_short()});
+}
+
+/// Each row of a joined write ends as the whole did.
+void LaneWorker::join_completed(std::size_t join_idx) {
+  JoinedWrite& join = joins_[join_idx];
+  const int error = join.io.error();
+  for (const TransferSlot slot : join.members)
+    row_completed(slot,
+                  error != 0 ? -error : static_cast<std::int32_t>(transfers_[slot].plan.length));
+  free_joins_.push_back(join_idx);
+}
+
+void LaneWorker::row_completed(TransferSlot slot, std::int32_t result) {
   Transfer& t = transfers_[slot];
   assert(t.job != nullptr);
-  if (!t.io.complete(completion.result)) return to_push_.push_back(slot);
+  if (!t.io.complete(result)) return to_push_.push_back(slot);
   if (!t.moves_row || !options_.faults) return io_over(slot);
 
   const Held held{slot, options_.now()};
@@ -302,10 +425,11 @@ void LaneWorker::do_work() {
     Transfer& t = transfers_[work.slot];
     if (work.is_overlap) {
       spent_us += row_us;
+      t.owes_overlap = false;
       storage_.overlap(context(work.slot));
       continue;
     }
-    spent_us += t.is_load ? kFinishLoadUs + row_us : kFinishStoreUs;
+    spent_us += t.is_load ? costs_.finish_load_us + row_us : costs_.finish_store_us;
     IoEnd io{t.io.error(), t.io.is_short()};
     if (t.injected_error != 0 && t.moves_row) io = {t.injected_error, false};
     follow(work.slot, storage_.proceed(context(work.slot), io));
@@ -316,6 +440,9 @@ void LaneWorker::key_ended(TransferSlot slot, const KeyEnd& end) {
   Transfer& t = transfers_[slot];
   ActiveJob& job = *t.job;
   if (t.chunk != kNoChunk) options_.primary.end_use(t.chunk);
+  // A store that waited may end without I/O, before its turn to be digested came.
+  if (std::exchange(t.owes_overlap, false))
+    std::erase_if(work_, [&](const Work& w) { return w.is_overlap && w.slot == slot; });
   --direction(t.is_load).transfers;
   job.key_ended(t.key_idx, end, options_.primary.row_bytes, t.io_time);
   if (end.unverified) ++counters_.unverified_chunks;
@@ -349,7 +476,9 @@ Duration LaneWorker::time_to_wait() {
   return std::clamp<Duration>(next - options_.now(), Duration{1}, kFaultPoll);
 }
 
-bool LaneWorker::is_done() const { return active_.empty() && inbox_.is_closed(); }
+bool LaneWorker::is_over() const { return active_.empty() && inbox_.is_closed(); }
+
+bool LaneWorker::is_done() const { return own_out_ == 0 && is_over(); }
 
 /// Ends the I/O that is out without reporting it, so that no buffer is written after the thread ended.
 void LaneWorker::drain_silently() {

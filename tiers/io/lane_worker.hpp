@@ -22,6 +22,12 @@
 
 namespace kv_offload {
 
+/// Several rows that are neighbours in a file, written by one request from one copy. Lane thread.
+struct JoinedWrite {
+  std::vector<TransferSlot> members;
+  ChunkTransfer io;
+};
+
 /// What a lane's thread does. One turn: answer probes, start transfers as far as the caps allow, hand
 /// them to the device, then do a bounded piece of the work that needs the CPU (digests, renames), then
 /// reap. So the device is refilled before anything is computed, and probes never wait for a batch.
@@ -31,6 +37,7 @@ class LaneWorker {
 
   LaneWorker(const LaneOptions& options, IoBackend& backend, LaneStorage& storage, LaneInbox& inbox,
              SinkGate& sink, LaneCounters& counters, const std::atomic<bool>& abandoned);
+  ~LaneWorker();
 
   /// Works until the inbox is closed and nothing is left to do, or until the backend fails.
   End run();
@@ -48,11 +55,19 @@ class LaneWorker {
     ChunkId chunk = kNoChunk;
     bool is_load = false;
     bool moves_row = false;  // the present step's I/O counts against the bytes in flight
+    ChunkTransfer::Plan plan;
+    bool owes_overlap = false;  // its overlap is in work_
     int injected_error = 0;
     ChunkTransfer io;
     MonotonicTime io_started;
     Duration io_time{};
     std::unique_ptr<std::byte, FreeAligned> scratch;  // only when a fault corrupts the row
+  };
+  /// I/O of the storage itself.
+  struct Own {
+    bool is_out = false;
+    std::uint64_t id = 0;
+    ChunkTransfer io;
   };
   struct Work {
     TransferSlot slot = 0;
@@ -82,8 +97,15 @@ class LaneWorker {
   void follow(TransferSlot slot, const StorageStep& step);
   void start_io(TransferSlot slot, const StorageStep& step);
   void corrupt_on_the_way(TransferSlot slot, ChunkTransfer::Plan& plan);
+  void resume_waiting();
+  void start_own_io();
+  [[nodiscard]] ChunkTransfer& io_of(std::uint32_t tag);
   bool push_waiting();
+  void join_next();
+  bool copy_together(std::size_t join_idx, ChunkTransfer::Plan& plan);
   void completed(const IoCompletion& completion);
+  void row_completed(TransferSlot slot, std::int32_t result);
+  void join_completed(std::size_t join_idx);
   void io_over(TransferSlot slot);
   [[nodiscard]] MonotonicTime due(const Held& held) const;
   void release_held(MonotonicTime now);
@@ -92,6 +114,7 @@ class LaneWorker {
   void finish(ActiveJob& job);
   bool reap(Duration wait);
   [[nodiscard]] Duration time_to_wait();
+  [[nodiscard]] bool is_over() const;
   [[nodiscard]] bool is_done() const;
   void give_up_probes();
   void drain_silently();
@@ -110,11 +133,21 @@ class LaneWorker {
   std::vector<TransferSlot> free_slots_;
   std::array<Direction, 2> directions_;                                 // stores, loads
   absl::flat_hash_map<ActiveJob*, std::unique_ptr<ActiveJob>> active_;  // at most jobs_max
-  std::deque<TransferSlot> to_push_;       // at most one entry per slot
+  // Tags of requests: slots of transfers, then own I/O, then joined writes.
+  std::uint32_t own_tag_ = 0;
+  std::uint32_t join_tag_ = 0;
+  std::vector<Own> own_;  // as many as the storage asked for
+  std::size_t own_out_ = 0;
+  std::vector<JoinedWrite> joins_;                                     // joins_max
+  std::vector<std::unique_ptr<std::byte, FreeAligned>> join_buffers_;  // made on first use
+  std::vector<std::size_t> free_joins_;
+  std::deque<TransferSlot> to_join_;       // at most one entry per slot
+  std::deque<std::uint32_t> to_push_;      // at most one entry per tag
   std::deque<Work> work_;                  // at most two entries per slot
   std::vector<Held> held_;                 // at most one entry per slot
   std::vector<IoCompletion> completions_;  // scratch of reap()
   std::vector<LookupResult> verdicts_;
+  StorageCosts costs_;
   std::uint32_t loads_since_store_ = 0;
   std::string failure_;
 };

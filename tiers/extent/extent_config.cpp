@@ -1,0 +1,61 @@
+#include "kv_offload/tiers/extent/extent_config.hpp"
+
+#include "kv_offload/messages/byte_size.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+
+namespace kv_offload {
+
+namespace {
+
+constexpr std::uint64_t kCapacityMin = 64U << 10;
+constexpr std::uint64_t kCapacityMax = 1ULL << 50;  // 1 PiB: far from any overflow below
+/// More would leave new chunks less than half of every segment.
+constexpr double kRewriteShareMax = 0.5;
+
+std::optional<Locality> read_locality(ConfigReader& reader) {
+  const ConfigNode* node = reader.child("locality");
+  if (node == nullptr || node->is_null()) return std::nullopt;
+  std::string text;
+  if (const auto* s = std::get_if<std::string>(&node->value())) text = *s;
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (text == to_string(Locality::local)) return Locality::local;
+  if (text == to_string(Locality::remote)) return Locality::remote;
+  reader.fail("locality", *node, "one of: LOCAL, REMOTE");
+  return std::nullopt;
+}
+
+}  // namespace
+
+Expected<ExtentConfig> parse_extent_config(const ConfigNode& node, const std::string& path) {
+  ConfigReader reader(node, path);
+  for (const char* key : {"type", "backpressure", "pin_share", "label"}) reader.child(key);
+
+  ExtentConfig config;
+  config.path = reader.string("path", "");
+  if (config.path.empty() || config.path.find('\0') != std::string::npos)
+    reader.fail(reader.path_of("path") + ": required, the path of a file in an existing directory");
+  if (!reader.has("capacity_bytes"))
+    reader.fail(reader.path_of("capacity_bytes") + ": required, the length of the file");
+  config.capacity_bytes = read_bytes(reader, "capacity_bytes", 0, kCapacityMin, kCapacityMax);
+  config.segment_bytes = read_bytes(reader, "segment_bytes", 0, 4096, kCapacityMax);
+  if (reader.choice("segment_eviction", "fifo", {"fifo", "lru"}) == "lru")
+    config.segment_eviction = SegmentEviction::lru;
+  config.rewrite_share = reader.number("rewrite_share", config.rewrite_share, 0, kRewriteShareMax);
+  const std::string durability = reader.choice("durability", "none", {"none", "data", "full"});
+  if (durability == "data") config.durability = Durability::data;
+  if (durability == "full") config.durability = Durability::full;
+  config.locality = read_locality(reader);
+  config.enable_kv_events = reader.boolean("enable_kv_events", false);
+  config.queue_depth =
+      static_cast<std::uint32_t>(reader.integer("queue_depth", config.queue_depth, 1, 4096));
+  config.inflight_bytes_max = read_bytes(reader, "max_inflight_bytes", config.inflight_bytes_max,
+                                         4096, std::numeric_limits<std::int64_t>::max());
+  if (auto error = reader.finish()) return *error;
+  return config;
+}
+
+}  // namespace kv_offload
