@@ -2,6 +2,7 @@
 
 #include "kv_offload/admission/cascade_backpressure.hpp"
 #include "kv_offload/admission/composite.hpp"
+#include "kv_offload/admission/latency_cap.hpp"
 #include "kv_offload/admission/promotion_concurrency.hpp"
 #include "kv_offload/admission/text_format.hpp"
 
@@ -54,6 +55,8 @@ std::string refusal_numbers(const AdmissionLedger& ledger, const AdmissionRecord
   if (policy == nullptr) return {};
   if (const auto* latency = dynamic_cast<const CascadeBackpressure*>(policy))
     return latency_numbers(*latency, record.tier, now);
+  if (const auto* capped = dynamic_cast<const LatencyCap*>(policy))
+    return latency_numbers(capped->inner(), record.tier, now);
   if (const auto* cap = dynamic_cast<const PromotionConcurrency*>(policy))
     return formatted("%lld of %u chunks in flight to the primary tier",
                      static_cast<long long>(cap->in_flight_chunks()),

@@ -151,6 +151,9 @@ Expected<std::unique_ptr<AdmissionStateFile>> AdmissionStateFile::open(std::stri
   if (::stat(directory.c_str(), &facts) != 0)
     return refused(path, "its directory " + directory + " cannot be used: " + reason(errno) +
                              "; create it or name another file");
+  // Before anything is made beside it.
+  if (::stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode))
+    return refused(path, "is not a regular file");
   File lock(path + ".lock", O_RDWR | O_CREAT | O_NOFOLLOW);
   if (!lock.is_open())
     return refused(path, "cannot be written: " + reason(errno) +

@@ -16,8 +16,8 @@
 namespace kv_offload {
 namespace {
 
-/// Two scrapers at a time: a Prometheus server and a person with curl.
-constexpr const char* kThreads = "2";
+/// A Prometheus server, probes, a person with curl, and clients that say nothing until they are timed out.
+constexpr const char* kThreads = "8";
 constexpr const char* kRequestMs = "2000";
 constexpr const char* kRequestBytes = "8192";
 constexpr auto kAnswerTime = std::chrono::seconds(10);

@@ -149,7 +149,7 @@ GateReport Demand::report_of(TierIndex index) const {
   const Tier& tier = tiers_[index];
   GateReport report{"demand", environment_.label_of(index), options_.mode, {}, {}, tier.log_moments};
   std::string& text = report.text;
-  text = formatted("%.4f chunks asked for per chunk offered, target %g; %llu offered, %llu asked for, "
+  text = formatted("%.4f chunks asked for per chunk offered lately, target %g; %llu offered, %llu asked for, "
                    "%llu declined",
                    rate(index), options_.target, count(tier.offered_chunks), count(tier.wanted_chunks),
                    count(tier.declined_chunks));
@@ -160,8 +160,10 @@ GateReport Demand::report_of(TierIndex index) const {
     text += "; a target of 0 refuses nothing";
   } else if (tier.offered_bytes < options_.grace_bytes) {
     report.status = GateStatus::warming_up;
-    text += "; " + format_bytes(options_.grace_bytes - tier.offered_bytes) + " of the grace of " +
-            format_bytes(options_.grace_bytes) + " are left";
+    constexpr double kGiB = 1 << 30;
+    text += formatted("; %.3g of the grace of %.3g GiB are left",
+                      static_cast<double>(options_.grace_bytes - tier.offered_bytes) / kGiB,
+                      static_cast<double>(options_.grace_bytes) / kGiB);
   } else if (is_open(index)) {
     report.status = GateStatus::nothing_to_refuse;
     text += "; the rate reaches the target";

@@ -190,7 +190,7 @@ void add_simulate(CLI::App& app, SimulateOptions& options, Command& command) {
     const bool names_one = options.trace_file || options.synthetic || options.scenario_file;
     if (options.random > 0 &&
         (names_one || options.seeds || options.grid_percent > 0 || !options.policies.empty() ||
-         options.profile_file || options.engine.config_file || !options.engine.tiers.empty()))
+         options.markdown_file || options.profile_file || options.engine.config_file || !options.engine.tiers.empty()))
       throw CLI::ValidationError("--random", "excludes every option but --seed, --requests, --json and --quiet");
     if (!names_one && options.random == 0)
       throw CLI::RequiredError("--trace, --synthetic, --scenario or --random");

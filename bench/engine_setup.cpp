@@ -23,14 +23,20 @@ EngineConfig default_config(const EngineOptions& options, const EngineDefaults& 
   return config;
 }
 
+// Of an extent tier that no configuration describes: enough for the bundled traces.
+constexpr std::int64_t kExtentBytes = std::int64_t{4} << 30;
+
 std::optional<OffloadError> place_tiers(EngineConfig& config, const WorkDir& dir) {
   for (std::size_t t = 0; t < config.secondary_tiers.size(); ++t) {
     auto& tier = config.secondary_tiers[t];
     auto* keys = tier.node.object();
-    if (tier.type != "fs" || keys == nullptr || keys->contains("root_dir")) continue;
+    const bool is_fs = tier.type == "fs", is_extent = tier.type == "extent";
+    const char* place = is_extent ? "path" : "root_dir";
+    if ((!is_fs && !is_extent) || keys == nullptr || keys->contains(place)) continue;
     auto root = dir.subdirectory(tier_label(static_cast<TierIndex>(t), tier.type));
     if (!root) return root.error();
-    (*keys)["root_dir"] = ConfigNode(root->string());
+    (*keys)[place] = ConfigNode(is_extent ? (*root / "chunks.extent").string() : root->string());
+    if (is_extent) keys->try_emplace("capacity_bytes", ConfigNode(kExtentBytes));
   }
   return std::nullopt;
 }

@@ -11,7 +11,9 @@ namespace {
 /// Recursive descent over one line; keeps the first error and goes on with zeros.
 class Reader {
  public:
-  Reader(const std::string& text, const Json& runs) : text_(text), runs_(runs) {}
+  /// `runs` null: every figure of the policies in `policies` is 1, for the form alone.
+  Reader(const std::string& text, const Json* runs, const std::vector<std::string>& policies)
+      : text_(text), runs_(runs), policies_(policies) {}
 
   Expected<SimVerdict> inequality() {
     SimVerdict verdict;
@@ -51,7 +53,7 @@ class Reader {
         at_ += std::string(op).size();
         return op;
       }
-    fail("no comparison");
+    fail("no comparison; expected <=, >=, ==, < or >");
     return "==";
   }
   double sum() {
@@ -72,7 +74,7 @@ class Reader {
         value *= factor();
       } else if (take('/')) {
         const double by = factor();
-        if (by == 0) fail("a division by zero");
+        if (by == 0 && runs_ != nullptr) fail("a division by zero");
         value = by == 0 ? 0 : value / by;
       } else {
         return value;
@@ -80,6 +82,12 @@ class Reader {
     }
   }
   double factor() {
+    if (++depth_ > kDepthMax) return fail("parentheses or signs nested deeper than 100"), 0;
+    const double value = nested_factor();
+    --depth_;
+    return value;
+  }
+  double nested_factor() {
     if (take('(')) {
       const double value = sum();
       if (!take(')')) fail("a missing )");
@@ -116,7 +124,13 @@ class Reader {
     return figure(word);
   }
   double figure(const std::string& word) {
-    const Json* node = &runs_;
+    if (runs_ == nullptr) {
+      const std::string policy = word.substr(0, word.find('.'));
+      if (std::find(policies_.begin(), policies_.end(), policy) == policies_.end())
+        fail("there is no policy " + policy);
+      return 1;
+    }
+    const Json* node = runs_;
     std::size_t from = 0;
     bool refusal = false;
     while (from <= word.size()) {
@@ -135,8 +149,11 @@ class Reader {
     return node->get<double>();
   }
 
+  static constexpr int kDepthMax = 100;
   const std::string& text_;
-  const Json& runs_;
+  const Json* runs_;
+  const std::vector<std::string>& policies_;
+  int depth_ = 0;
   std::size_t at_ = 0;
   std::optional<std::string> error_;
 };
@@ -144,7 +161,14 @@ class Reader {
 }  // namespace
 
 Expected<SimVerdict> evaluate(const std::string& inequality, const Json& runs) {
-  return Reader(inequality, runs).inequality();
+  static const std::vector<std::string> kNone;
+  return Reader(inequality, &runs, kNone).inequality();
+}
+
+Expected<Ok> check_form(const std::string& inequality, const std::vector<std::string>& policies) {
+  const auto verdict = Reader(inequality, nullptr, policies).inequality();
+  if (!verdict) return verdict.error();
+  return Ok{};
 }
 
 }  // namespace kv_offload::bench

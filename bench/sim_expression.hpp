@@ -3,6 +3,7 @@
 #include "kv_offload/bench/report.hpp"
 
 #include <string>
+#include <vector>
 
 namespace kv_offload::bench {
 
@@ -16,5 +17,8 @@ struct SimVerdict {
 /// min(a, b, …), max(a, b, …), and one of <= >= < > ==. A refusal reason that never occurred is 0.
 /// `runs` maps each run's name to its JSON object. Errors are one line.
 Expected<SimVerdict> evaluate(const std::string& inequality, const Json& runs);
+
+/// Whether it is an inequality at all, and names these policies only; before anything runs.
+Expected<Ok> check_form(const std::string& inequality, const std::vector<std::string>& policies);
 
 }  // namespace kv_offload::bench

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <ostream>
 #include <string>
@@ -24,14 +25,21 @@ struct Drawn {
   SimDraw draw;
   SimPoint point;
   SimJudgement judgement;
-  double throughput = 1, ttft = 1;  ///< adaptive over off
-  double seconds = 0;               ///< of real time, both runs
+  double throughput = 1, ttft = 1;              ///< adaptive over off
+  double again_throughput = 1, again_ttft = 1;  ///< off with other requests of the same workload, over off
+  Json again = Json::object();
+  double seconds = 0;               ///< of real time, all three runs
 };
 
-double ratio(const Json& runs, const char* figure) {
-  const double off = runs[0].value(figure, 0.0), adaptive = runs[1].value(figure, 0.0);
-  return off > 0 ? adaptive / off : adaptive > 0 ? 1e9 : 1;
+constexpr std::size_t kOff = 0, kAdaptive = 1;           // of the scenario's policies
+constexpr std::uint64_t kOtherRequests = 1'000'000'007;  // added to the seed of what is run, not of what is drawn
+
+double ratio(const Json& one, const Json& base, const char* figure) {
+  const double off = base.value(figure, 0.0), other = one.value(figure, 0.0);
+  return off > 0 ? other / off : other > 0 ? 1e9 : 1;
 }
+/// Whether `again` differs from `off` by as much as this, either way.
+bool is_noise(double ratio, double again) { return std::abs(std::log(ratio)) <= std::abs(std::log(again)); }
 
 Expected<Drawn> run_draw(std::uint64_t seed, std::size_t requests_max) {
   Drawn drawn;
@@ -47,10 +55,17 @@ Expected<Drawn> run_draw(std::uint64_t seed, std::size_t requests_max) {
     drawn.point.runs.push_back(to_json(*outcome));
     drawn.point.outcomes.push_back(std::move(*outcome));
   }
+  // The same workload with other requests: what that moves is what one run of each cannot tell.
+  auto again = run_policy(scenario->document, scenario->policies[kOff], {seed + kOtherRequests, nullptr, 0});
+  if (!again) return again.error();
+  drawn.again = to_json(*again);
   drawn.seconds = to_seconds(std::chrono::steady_clock::now() - started);
   drawn.judgement = judge(*scenario, {drawn.point}).front();
-  drawn.throughput = ratio(drawn.point.runs, "throughput_tokens_s");
-  drawn.ttft = ratio(drawn.point.runs, "ttft_p99_s");
+  const Json& runs = drawn.point.runs;
+  drawn.throughput = ratio(runs[kAdaptive], runs[kOff], "throughput_tokens_s");
+  drawn.ttft = ratio(runs[kAdaptive], runs[kOff], "ttft_p99_s");
+  drawn.again_throughput = ratio(drawn.again, runs[kOff], "throughput_tokens_s");
+  drawn.again_ttft = ratio(drawn.again, runs[kOff], "ttft_p99_s");
   return drawn;
 }
 
@@ -61,11 +76,12 @@ void print_worst(std::ostream& out, const std::string& title, std::vector<const 
   std::stable_sort(drawn.begin(), drawn.end(), [&](const auto* a, const auto* b) { return badness(*a) > badness(*b); });
   if (drawn.size() > kWorst) drawn.resize(kWorst);
   TextTable table;
-  table.row({title, "tokens/s", "ttft p99", "off", "hit share", "slow share", "stalled", "workload", "tiers"});
+  table.row({title, "tokens/s", "again", "ttft p99", "again", "off", "hit share", "slow share", "stalled", "workload", "tiers"});
   for (const auto* d : drawn) {
-    const Json& adaptive = d->point.runs[1];
-    table.row({"seed " + std::to_string(d->draw.seed), percent(d->throughput), percent(d->ttft),
-               human_us(d->point.runs[0]["ttft_p99_s"].get<double>() * 1e6),
+    const Json& adaptive = d->point.runs[kAdaptive];
+    table.row({"seed " + std::to_string(d->draw.seed), percent(d->throughput), percent(d->again_throughput),
+               percent(d->ttft), percent(d->again_ttft),
+               human_us(d->point.runs[kOff]["ttft_p99_s"].get<double>() * 1e6),
                fixed(adaptive["hit_share"].get<double>(), 3), fixed(adaptive["token_share"]["slow"].get<double>(), 3),
                human_us(adaptive["stalled_s"].get<double>() * 1e6), d->draw.workload, d->draw.tiers});
   }
@@ -79,8 +95,11 @@ Json to_json(const Drawn& drawn) {
           {"tiers", drawn.draw.tiers},
           {"throughput_ratio", drawn.throughput},
           {"ttft_p99_ratio", drawn.ttft},
+          {"again_throughput_ratio", drawn.again_throughput},
+          {"again_ttft_p99_ratio", drawn.again_ttft},
           {"expect", drawn.judgement.expectations},
           {"runs", drawn.point.runs},
+          {"again", drawn.again},
           {"scenario", drawn.draw.document}};
 }
 
@@ -94,13 +113,16 @@ int run_random(const SimulateOptions& options, std::ostream& out, std::ostream& 
   if (auto error = check_writable(options.output.json_file)) return refuse(*error);
   std::vector<Drawn> all;
   std::vector<std::string> problems;
-  std::size_t broken_bounds = 0;
+  std::size_t broken_bounds = 0, beyond_noise = 0;
   double wall = 0, slowest = 0;
   ProgressLine progress(!options.output.quiet);
   for (std::uint32_t n = 0; n < options.random && !interrupted(); ++n) {
     auto drawn = run_draw(options.seed + n, options.requests_max);
     if (!drawn) return refuse("seed " + std::to_string(options.seed + n) + ": " + to_string(drawn.error()));
     broken_bounds += drawn->judgement.failed.empty() ? 0 : 1;
+    const bool slower = drawn->throughput < 0.98 && !is_noise(drawn->throughput, drawn->again_throughput);
+    const bool later = drawn->ttft > 1.05 && !is_noise(drawn->ttft, drawn->again_ttft);
+    beyond_noise += slower || later ? 1 : 0;
     wall += drawn->seconds;
     slowest = std::max(slowest, drawn->seconds);
     for (auto lines : {broken(drawn->point), drawn->judgement.failed})
@@ -124,7 +146,8 @@ int run_random(const SimulateOptions& options, std::ostream& out, std::ostream& 
     print_worst(out, "worst tokens/s", pointers, [](const Drawn& d) { return -d.throughput; });
     print_worst(out, "worst ttft p99", pointers, [](const Drawn& d) { return d.ttft; });
     print_promises(out, promises);
-    out << all.size() << " scenarios, " << broken_bounds << " beyond a bound, simulated in " << fixed(wall, 1)
+    out << all.size() << " scenarios, " << broken_bounds << " beyond a bound (" << beyond_noise
+        << " by more than `again` moves), simulated in " << fixed(wall, 1)
         << " s, the slowest in " << fixed(slowest, 1) << " s\n";
   }
   for (const auto& line : problems) err << "kv-offload-bench: " << line << '\n';
@@ -133,6 +156,7 @@ int run_random(const SimulateOptions& options, std::ostream& out, std::ostream& 
   json["seed"] = options.seed;
   json["promises"] = bench::to_json(promises);
   json["broken_bounds"] = broken_bounds;
+  json["beyond_noise"] = beyond_noise;
   json["problems"] = problems;
   json["scenarios"] = Json::array();
   for (const auto& drawn : all) json["scenarios"].push_back(to_json(drawn));

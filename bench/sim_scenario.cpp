@@ -1,5 +1,7 @@
 #include "kv_offload/bench/sim_scenario.hpp"
 
+#include "kv_offload/bench/sim_expression.hpp"
+
 #include "kv_offload/actors/json_config.hpp"
 #include "kv_offload/admission/admission_registry.hpp"
 #include "kv_offload/bench/sim_engine.hpp"
@@ -109,6 +111,8 @@ Expected<SimScenario> parse_scenario(Json document, std::string name) {
   const Json policies = document.value("policies", Json::array());
   const Json expectations = document.value("expect", Json::array());
   const Json grid = document.value("grid", Json::array());
+  for (const auto& [key, value] : {std::pair{"policies", &policies}, {"expect", &expectations}, {"grid", &grid}})
+    if (!value->is_array()) return refuse(std::string(key) + ": expected a list");
   for (std::size_t i = 0; i < policies.size(); ++i) {
     auto policy = read_policy(policies[i], "policies[" + std::to_string(i) + "]");
     if (!policy) return policy.error();
@@ -116,11 +120,16 @@ Expected<SimScenario> parse_scenario(Json document, std::string name) {
   }
   for (std::size_t i = 0; i < expectations.size(); ++i) {
     const Json& entry = expectations[i];
-    if (!entry.is_object() || !entry.contains("that") || !entry["that"].is_string())
+    if (!entry.is_object() || !entry.contains("that") || !entry["that"].is_string() ||
+        !entry.value("name", Json("")).is_string())
       return refuse("expect[" + std::to_string(i) +
                     "]: expected an object with \"name\" and \"that\"");
     scenario.expectations.push_back(
         {entry.value("name", entry["that"].get<std::string>()), entry["that"].get<std::string>()});
+    std::vector<std::string> names;
+    for (const auto& policy : scenario.policies) names.push_back(policy.name);
+    if (auto form = check_form(scenario.expectations.back().that, names); !form)
+      return refuse("expect[" + std::to_string(i) + "]: " + form.error().detail);
   }
   for (const auto& pointer : grid) {
     if (!pointer.is_string()) return refuse("grid: expected a list of JSON pointers");

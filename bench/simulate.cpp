@@ -146,6 +146,7 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
     }
     if (interrupted()) break;
   }
+  if (interrupted()) scenario->expectations.clear();  // unfinished runs say nothing
   const auto judgements = judge(*scenario, points);
   for (const auto& judgement : judgements) {
     if (!options.output.quiet && (judgements.size() <= 4 || !judgement.failed.empty()))

@@ -125,6 +125,7 @@ TEST_CASE_METHOD(Fixture, "a place that cannot be written is refused in one line
   CHECK(refusal(path + "/state").find("Not a directory") != std::string::npos);
   fs::create_directory(directory / "folder");
   CHECK(refusal(directory.string() + "/folder").find("is not a regular file") != std::string::npos);
+  CHECK_FALSE(fs::exists(directory / "folder.lock"));  // nothing is made beside what is refused
   // Even root creates no file there.
   CHECK(refusal("/proc/state").find("cannot be written: ") != std::string::npos);
   fs::create_directory(directory / "closed");

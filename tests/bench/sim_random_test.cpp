@@ -8,6 +8,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -105,6 +106,8 @@ TEST_CASE("a drawn scenario can be repeated alone, also as a file", "[bench][eng
   const Json& last = three.document["scenarios"][2];
   CHECK(one.document["scenarios"][0] == last);
   CHECK(last["seed"] == 13);
+  CHECK(last["again"]["policy"] == "off");
+  CHECK(last["again"]["ttft_p99_s"] != last["runs"][0]["ttft_p99_s"]);  // other requests
 
   const auto file = f.dir.path() / "scenario.json";
   std::ofstream(file) << last["scenario"].dump();

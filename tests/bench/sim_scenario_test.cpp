@@ -29,6 +29,24 @@ TEST_CASE("a policy's settings change its own run only", "[bench][unit]") {
   CHECK_FALSE(scenario->with(scenario->policies[2]));
 }
 
+TEST_CASE("what is no scenario is refused in one line, before anything runs", "[bench][unit]") {
+  const auto line = [](const char* text) {
+    const auto scenario = parse_scenario(Json::parse(text), "test");
+    return scenario ? std::string() : scenario.error().detail;
+  };
+  CHECK(line(R"({"policies": "off"})") == "policies: expected a list");
+  CHECK(line(R"({"expect": {"a": 1}})") == "expect: expected a list");
+  CHECK(line(R"({"grid": 5})") == "grid: expected a list");
+  CHECK(line(R"({"expect": [{"name": 5, "that": "1 <= 2"}]})").find("expect[0]: expected an object") == 0);
+  CHECK(line(R"({"policies": ["off"], "expect": [{"that": "off.ttft_p99_s = 1"}]})").find("no comparison") !=
+        std::string::npos);
+  CHECK(line(R"({"policies": ["off"], "expect": [{"that": "of.ttft_p99_s <= 1"}]})").find("there is no policy of") !=
+        std::string::npos);
+  const std::string deep = R"({"expect": [{"that": ")" + std::string(50000, '(') + R"(1 <= 1"}]})";
+  CHECK(line(deep.c_str()).find("nested deeper") != std::string::npos);
+  CHECK(line(R"x({"policies": ["off"], "expect": [{"that": "off.a / off.b <= min(1, -(2))"}]})x").empty());
+}
+
 TEST_CASE("a parameter is scaled, and what is no number is refused", "[bench][unit]") {
   Json document = Json::parse(R"({"a": {"whole": 10, "real": 0.5, "text": "x"}})");
   REQUIRE(scale(document, "/a/whole", 1.25));
