@@ -60,10 +60,10 @@ void PrimaryTierState::probe(const PrimaryProbe& m) {
   const auto step = sender();
   PrimaryProbed answer{m.op, {}, 0, {}};
   answer.states.reserve(m.keys->size() - m.from);
-  deps_.cache->find_all(*m.keys, found_);
+  deps_.cache->find_all(std::span(*m.keys).subspan(m.from), found_);
   for (std::uint32_t i = m.from; i < m.keys->size(); ++i) {
     const auto& key = (*m.keys)[i];
-    const auto found = found_[i];
+    const auto found = found_[i - m.from];
     reuse_.count(key);
     if (found.state == ChunkState::ready) {
       answer.states.push_back(LookupResult::hit);

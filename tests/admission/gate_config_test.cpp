@@ -156,6 +156,11 @@ TEST_CASE("impossible gates are refused with path, value and what is allowed",
       Row{R"({"type": "adaptive", "backpressure": {"high_water_s": 0.001}})",
           "admission_policy.backpressure.low_water_s: 0.002 is not allowed; expected at most "
           "high_water_s (0.001)"},
+      Row{R"({"type": "adaptive", "backpressure": {"remote_high_water_s": 0.01}})",
+          "admission_policy.backpressure.remote_low_water_s: 0.02 is not allowed; expected at most "
+          "remote_high_water_s (0.01)"},
+      Row{R"({"type": "cascade_backpressure", "signal": "per_mib", "remote_low_water_s": 0})",
+          "admission_policy.remote_low_water_s: 0 is not allowed; expected a number in (0, 3600]"},
       Row{R"({"type": "adaptive", "backpressure": {"signal": "wall_clock"}})",
           "admission_policy.backpressure.signal: \"wall_clock\" is not allowed; expected no such "
           "key, "

@@ -1,9 +1,8 @@
 #include "kv_offload/tiers/extent/extent_config.hpp"
 
 #include "kv_offload/messages/byte_size.hpp"
+#include "kv_offload/tiers/locality_config.hpp"
 
-#include <algorithm>
-#include <cctype>
 #include <limits>
 
 namespace kv_offload {
@@ -14,19 +13,6 @@ constexpr std::uint64_t kCapacityMin = 64U << 10;
 constexpr std::uint64_t kCapacityMax = 1ULL << 50;  // 1 PiB: far from any overflow below
 /// More would leave new chunks less than half of every segment.
 constexpr double kRewriteShareMax = 0.5;
-
-std::optional<Locality> read_locality(ConfigReader& reader) {
-  const ConfigNode* node = reader.child("locality");
-  if (node == nullptr || node->is_null()) return std::nullopt;
-  std::string text;
-  if (const auto* s = std::get_if<std::string>(&node->value())) text = *s;
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  if (text == to_string(Locality::local)) return Locality::local;
-  if (text == to_string(Locality::remote)) return Locality::remote;
-  reader.fail("locality", *node, "one of: LOCAL, REMOTE");
-  return std::nullopt;
-}
 
 }  // namespace
 

@@ -1,5 +1,7 @@
 #include "kv_offload/tiers/extent/extent_storage.hpp"
 
+#include "kv_offload/tiers/io/row_storage.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -7,24 +9,6 @@
 namespace kv_offload {
 
 namespace {
-
-StorageStep failed(TransferFailure why, int error) {
-  return StorageStep::over(KeyEnd::failed(why, error));
-}
-
-StorageStep store_error(int error) {
-  const bool is_full = error == ENOSPC || error == EDQUOT;
-  return failed(is_full ? TransferFailure::no_space : TransferFailure::io_error, error);
-}
-
-/// The tail of a row beyond the payload is zero on disk, whatever the slot held before.
-void zero_padding(std::span<std::byte> row, std::uint64_t payload_bytes) {
-  const auto padding = row.subspan(std::min<std::uint64_t>(payload_bytes, row.size()));
-  const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
-  // Read first: the row may be on its way to other tiers, and writing would be a race for nothing.
-  if (!std::all_of(padding.begin(), padding.end(), is_zero))
-    std::fill(padding.begin(), padding.end(), std::byte{0});
-}
 
 SegmentCleaner::Options cleaner_options(const ExtentConfig& config) {
   return {config.segment_eviction, config.rewrite_share, config.durability != Durability::none,
@@ -74,7 +58,7 @@ LookupResult ExtentStorage::probe(const OffloadKey& key) {
 }
 
 StorageStep ExtentStorage::begin(const ChunkContext& chunk) {
-  if (parts() == nullptr) return failed(TransferFailure::io_error, ENXIO);
+  if (parts() == nullptr) return failed_step(TransferFailure::io_error, ENXIO);
   adopt_news();
   Transfer& t = transfers_[chunk.slot];
   t.hash = key_hash(namespace_.tag, *chunk.key);
@@ -87,7 +71,7 @@ StorageStep ExtentStorage::proceed(const ChunkContext& chunk, const IoEnd& io) {
   const Transfer& t = transfers_[chunk.slot];
   if (io.error != 0 || io.is_short) {
     parts_->filler.give_up(t.slot);
-    return store_error(io.error != 0 ? io.error : EIO);
+    return failed_store(io.error != 0 ? io.error : EIO);
   }
   // Another store of the same key may have been faster.
   if (parts_->volume.index.find(t.hash)) {
@@ -104,7 +88,7 @@ StorageStep ExtentStorage::proceed(const ChunkContext& chunk, const IoEnd& io) {
 StorageStep ExtentStorage::begin_load(const ChunkContext& chunk) {
   ExtentVolume& volume = parts_->volume;
   const auto slot = volume.index.find(transfers_[chunk.slot].hash);
-  if (!slot) return failed(TransferFailure::not_found, ENOENT);
+  if (!slot) return failed_step(TransferFailure::not_found, ENOENT);
   Transfer& t = transfers_[chunk.slot];
   Segment& segment = volume.segments[volume.geometry.segment_of(*slot)];
   t.slot = *slot;
@@ -120,15 +104,15 @@ StorageStep ExtentStorage::finish_load(const ChunkContext& chunk, const IoEnd& i
   Segment& segment = volume.segments[volume.geometry.segment_of(t.slot)];
   assert(segment.readers > 0);
   --segment.readers;
-  if (io.error != 0) return failed(TransferFailure::io_error, io.error);
+  if (io.error != 0) return failed_step(TransferFailure::io_error, io.error);
   // Cannot be while there are readers; said again where it would matter.
-  if (segment.generation != t.generation) return failed(TransferFailure::not_found, ESTALE);
+  if (segment.generation != t.generation) return failed_step(TransferFailure::not_found, ESTALE);
   const bool is_same = !io.is_short && digester_.digest(t.key, chunk.row) == t.digest;
   const bool is_indexed = volume.index.find(t.hash) == t.slot;
   if (!is_same) {
     ++shared_->counters.corrupt_chunks;
     if (is_indexed && volume.drop(t.slot)) parts_->eraser.erase(t.slot);
-    return failed(TransferFailure::corrupt, EIO);
+    return failed_step(TransferFailure::corrupt, EIO);
   }
   if (is_indexed) volume.index.count_use(t.slot);
   segment.last_use = volume.segments.tick();
@@ -142,7 +126,7 @@ StorageStep ExtentStorage::begin_store(const ChunkContext& chunk) {
     return StorageStep::over({KeyFate::already_present, TransferFailure::none, 0, false});
   zero_padding(chunk.row, payload_bytes_);
   if (waiting_.empty() && has_room()) return write_row(chunk.slot);
-  if (!room_can_come()) return store_error(ENOSPC);
+  if (!room_can_come()) return failed_store(ENOSPC);
   waiting_.push_back(chunk.slot);
   return StorageStep::wait();
 }
@@ -175,7 +159,7 @@ bool ExtentStorage::room_can_come() const {
 /// Stores that waited for room take it, in order.
 void ExtentStorage::resume_stores() {
   if (const int error = parts_->filler.take_open_error(); error != 0) {
-    for (const TransferSlot slot : waiting_) resumed_.emplace_back(slot, store_error(error));
+    for (const TransferSlot slot : waiting_) resumed_.emplace_back(slot, failed_store(error));
     waiting_.clear();
   }
   while (!waiting_.empty() && has_room()) {
@@ -183,7 +167,7 @@ void ExtentStorage::resume_stores() {
     waiting_.pop_front();
   }
   if (waiting_.empty() || room_can_come()) return;
-  for (const TransferSlot slot : waiting_) resumed_.emplace_back(slot, store_error(ENOSPC));
+  for (const TransferSlot slot : waiting_) resumed_.emplace_back(slot, failed_store(ENOSPC));
   waiting_.clear();
 }
 
@@ -192,7 +176,7 @@ StorageStep ExtentStorage::stored(TransferSlot slot, int error) {
   const Transfer& t = transfers_[slot];
   if (error != 0) {
     parts_->eraser.erase(t.slot);  // a record that is there without its sync
-    return store_error(error);
+    return failed_store(error);
   }
   if (!parts_->volume.publish(t.hash, t.digest, t.slot))
     parts_->eraser.erase(t.slot);  // another store of the key was faster

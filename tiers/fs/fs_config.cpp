@@ -1,25 +1,12 @@
 #include "kv_offload/tiers/fs/fs_config.hpp"
 
-#include <algorithm>
-#include <cctype>
+#include "kv_offload/tiers/locality_config.hpp"
+
 #include <limits>
 
 namespace kv_offload {
 
 namespace {
-
-std::optional<Locality> read_locality(ConfigReader& reader) {
-  const ConfigNode* node = reader.child("locality");
-  if (node == nullptr || node->is_null()) return std::nullopt;
-  std::string text;
-  if (const auto* s = std::get_if<std::string>(&node->value())) text = *s;
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  if (text == to_string(Locality::local)) return Locality::local;
-  if (text == to_string(Locality::remote)) return Locality::remote;
-  reader.fail("locality", *node, "one of: LOCAL, REMOTE");
-  return std::nullopt;
-}
 
 /// "on"/"off", and true/false for the same.
 bool read_switch(ConfigReader& reader, const std::string& key, bool fallback) {

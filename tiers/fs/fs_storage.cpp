@@ -2,6 +2,7 @@
 
 #include "kv_offload/messages/broken_promise.hpp"
 #include "kv_offload/tiers/fs/digest_attribute.hpp"
+#include "kv_offload/tiers/io/row_storage.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -23,24 +24,6 @@ constexpr mode_t kDirectoryMode = 0700;
 constexpr mode_t kFileMode = 0600;
 
 bool is_absent(int error) { return error == ENOENT || error == ENOTDIR; }
-
-StorageStep failed(TransferFailure why, int error) {
-  return StorageStep::over(KeyEnd::failed(why, error));
-}
-
-StorageStep store_error(int error) {
-  const bool is_full = error == ENOSPC || error == EDQUOT;
-  return failed(is_full ? TransferFailure::no_space : TransferFailure::io_error, error);
-}
-
-/// The tail of a row beyond the payload is zero on disk, whatever the slot held before.
-void zero_padding(std::span<std::byte> row, std::uint64_t payload_bytes) {
-  const auto padding = row.subspan(std::min<std::uint64_t>(payload_bytes, row.size()));
-  const auto is_zero = [](std::byte b) { return b == std::byte{0}; };
-  // Read first: the row may be on its way to other tiers, and writing would be a race for nothing.
-  if (!std::all_of(padding.begin(), padding.end(), is_zero))
-    std::fill(padding.begin(), padding.end(), std::byte{0});
-}
 
 }  // namespace
 
@@ -121,9 +104,9 @@ StorageStep FsStorage::begin_store(const ChunkContext& chunk) {
     if (refused_.find(*chunk.key) == nullptr)
       return StorageStep::over({KeyFate::already_present, TransferFailure::none, 0, false});
   } else if (!is_absent(errno)) {
-    return store_error(errno);
+    return failed_store(errno);
   }
-  if (const int error = create_temp(file); error != 0) return store_error(error);
+  if (const int error = create_temp(file); error != 0) return failed_store(error);
   // Without preallocation a direct write extends the file, for which the kernel takes a worker thread
   // and the inode's lock; with it the write stays in the ring. It also says early that space is out.
   if (can_preallocate_ && ::fallocate(file.fd, 0, 0, static_cast<off_t>(chunk.row.size())) != 0) {
@@ -213,7 +196,7 @@ StorageStep FsStorage::publish(const ChunkContext& chunk) {
 StorageStep FsStorage::sync_directory(OpenFile& file) {
   scratch_path_.assign(file.path, 0, file.path.rfind('/'));
   file.fd = ::open(scratch_path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (file.fd < 0) return store_error(errno);
+  if (file.fd < 0) return failed_store(errno);
   file.stage = Stage::syncing_directory;
   return StorageStep::io(IoOp::sync_file, file.fd);
 }
@@ -222,7 +205,7 @@ StorageStep FsStorage::store_failed(OpenFile& file, int error) {
   if (file.fd >= 0) close_file(file);
   if (!file.temp_path.empty()) ::unlink(file.temp_path.c_str());
   file.temp_path.clear();
-  return store_error(error);
+  return failed_store(error);
 }
 
 // --- loads ----------------------------------------------------------------------------------------
@@ -233,7 +216,7 @@ StorageStep FsStorage::begin_load(const ChunkContext& chunk) {
     file.fd = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | direct_flag());
   } while (file.fd < 0 && errno == EINTR);
   if (file.fd < 0)
-    return failed(is_absent(errno) ? TransferFailure::not_found : TransferFailure::io_error, errno);
+    return failed_step(is_absent(errno) ? TransferFailure::not_found : TransferFailure::io_error, errno);
   if (!config_.checksum) return StorageStep::io(IoOp::read, file.fd);
 
   // Before the bytes: a file that will be refused need not be read.
@@ -246,7 +229,7 @@ StorageStep FsStorage::begin_load(const ChunkContext& chunk) {
     case StoredDigest::error: {
       const int error = errno;
       close_file(file);
-      return failed(TransferFailure::io_error, error);
+      return failed_step(TransferFailure::io_error, error);
     }
   }
   return StorageStep::io(IoOp::read, file.fd);
@@ -256,7 +239,7 @@ StorageStep FsStorage::finish_load(const ChunkContext& chunk, const IoEnd& io) {
   OpenFile& file = files_[chunk.slot];
   if (io.error != 0) {
     close_file(file);
-    return failed(TransferFailure::io_error, io.error);
+    return failed_step(TransferFailure::io_error, io.error);
   }
   if (io.is_short) return load_corrupt(chunk, true);
   if (file.has_digest) {
@@ -283,14 +266,14 @@ StorageStep FsStorage::load_corrupt(const ChunkContext& chunk, bool is_short) {
     is_gone = ::rename(file.path.c_str(), scratch_path_.c_str()) == 0;
   }
   if (!is_gone && !is_absent(errno)) refused_.add(*chunk.key, RefusedKeys::Reason::corrupt);
-  return failed(TransferFailure::corrupt, EIO);
+  return failed_step(TransferFailure::corrupt, EIO);
 }
 
 StorageStep FsStorage::load_foreign(const ChunkContext& chunk) {
   close_file(files_[chunk.slot]);
   ++shared_->foreign_refused;
   refused_.add(*chunk.key, RefusedKeys::Reason::foreign);
-  return failed(TransferFailure::foreign, 0);
+  return failed_step(TransferFailure::foreign, 0);
 }
 
 // --- events ---------------------------------------------------------------------------------------
