@@ -1,18 +1,22 @@
 #include "kv_offload/actors/caf_system.hpp"
 
+#include "kv_offload/actors/handoff_scheduling.hpp"
 #include "kv_offload/messages/protocol/type_ids.hpp"
 
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
-#include <caf/atom.hpp>
+#include <caf/scheduler/coordinator.hpp>
 
 namespace kv_offload {
 namespace {
 
 struct Config : caf::actor_system_config {
   explicit Config(std::uint32_t worker_threads) {
-    // 0.17 names; later releases prefix them with "caf." and take the policy as a string.
-    set("scheduler.policy", caf::atom("sharing"));
+    // In place of CAF's own scheduler, which is made only if there is none.
+    module_factories.emplace_back([](caf::actor_system& system) -> caf::actor_system::module* {
+      return new caf::scheduler::coordinator<HandoffScheduling>(system);
+    });
+    // 0.17 names; later releases prefix them with "caf.".
     set("scheduler.max-threads", static_cast<std::size_t>(worker_threads));
     set("scheduler.max-throughput", static_cast<std::size_t>(64));
   }

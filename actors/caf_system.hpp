@@ -9,9 +9,9 @@ class actor_system;
 
 namespace kv_offload {
 
-/// The actor system of one engine, configured as measured for few cores: policy `sharing` wakes exactly
-/// one sleeping worker per message (a round trip of 5–17 µs where CAF's default takes 100), and a worker
-/// yields after 64 messages so that no busy actor starves the others.
+/// The actor system of one engine, scheduled for calls that pass through several actors in turn
+/// (HandoffScheduling), where CAF's own policies wake a worker per hop; a worker yields after 64 messages so
+/// that no busy actor starves the others.
 class CafSystem {
  public:
   explicit CafSystem(std::uint32_t worker_threads);
