@@ -5,15 +5,20 @@
 #include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/eviction/eviction_registry.hpp"
+#include "kv_offload/tiers/fs/fs_config.hpp"
+#include "kv_offload/tiers/io_mode.hpp"
 #include "kv_offload/tiers/secondary_tier_registry.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <variant>
 
 namespace kv_offload {
 namespace {
@@ -87,7 +92,7 @@ Problem check_numbers(const EngineConfig& config) {
     return refuse("metrics.address", quoted(config.metrics.address),
                   std::string(kListenAddressForms));
   if (auto p = check_choice("log_level", config.log_level, kLogLevels)) return p;
-  return check_choice("io", config.io, kIoBackends);
+  return check_choice("io", config.io, kIoModeNames);
 }
 
 /// Each share in [0, 1], and all of them together at most 1.
@@ -186,6 +191,57 @@ Problem check_eviction(const EngineConfig& config) {
   return refuse("eviction_policy", quoted(config.eviction_policy), "one of: " + list);
 }
 
+std::string tier_path(const EngineConfig& config, std::size_t i) {
+  const std::string& path = config.secondary_tiers[i].path;
+  return path.empty() ? "secondary_tiers[" + std::to_string(i) + "]" : path;
+}
+
+/// Where a tier that counts its bytes keeps them; empty for others. Links are followed where they exist.
+std::string place_of(const SecondaryTierConfig& tier) {
+  const char* key = tier.type == "extent" ? "path"
+                    : tier.type == "fs"   ? "root_dir"
+                                          : nullptr;
+  const ConfigNode* node = key != nullptr ? tier.node.find(key) : nullptr;
+  const auto* text = node != nullptr ? std::get_if<std::string>(&node->value()) : nullptr;
+  if (text == nullptr) return {};
+  std::error_code error;
+  auto path = std::filesystem::weakly_canonical(*text, error);
+  if (error) path = std::filesystem::path(*text).lexically_normal();
+  std::string place = path.string();
+  while (place.size() > 1 && place.back() == '/') place.pop_back();
+  return place;
+}
+
+/// Two tiers in one place: an extent file has one owner, and a capacity of a directory would count what
+/// the other tier stores, too. Without a capacity two file tiers share a directory with a warning.
+Problem check_places(const EngineConfig& config) {
+  const auto& tiers = config.secondary_tiers;
+  const auto counts = [](const SecondaryTierConfig& tier) {
+    return tier.node.find("capacity_bytes") != nullptr;
+  };
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    const std::string place = place_of(tiers[i]);
+    if (place.empty()) continue;
+    for (std::size_t j = 0; j < i; ++j)
+      if (tiers[j].type == tiers[i].type && place_of(tiers[j]) == place &&
+          (counts(tiers[i]) || counts(tiers[j])))
+        return refuse(tier_path(config, i) + (tiers[i].type == "fs" ? ".root_dir" : ".path"),
+                      quoted(place), "another place than that of " + tier_path(config, j));
+  }
+  return std::nullopt;
+}
+
+/// The length of a chunk is the engine's, so its tiers cannot check this alone.
+Problem check_capacity(const EngineConfig& config, std::size_t i) {
+  const SecondaryTierConfig& tier = config.secondary_tiers[i];
+  if (tier.type != "fs") return std::nullopt;
+  const auto fs = parse_fs_config(tier.node, tier_path(config, i));
+  if (!fs || !fs->capacity_bytes || *fs->capacity_bytes >= config.row_bytes()) return std::nullopt;
+  return refuse(tier_path(config, i) + ".capacity_bytes", std::to_string(*fs->capacity_bytes),
+                std::string(kByteSizeForms) + " in [one chunk of " +
+                    format_bytes(config.row_bytes()) + ", " + format_bytes(kFsCapacityMax) + "]");
+}
+
 Problem check_tiers(const EngineConfig& config) {
   if (config.secondary_tiers.size() > kTiersMax)
     return refuse("secondary_tiers", std::to_string(config.secondary_tiers.size()) + " tiers",
@@ -197,8 +253,9 @@ Problem check_tiers(const EngineConfig& config) {
     if (tier.type.empty()) return path + ".type: missing; expected the name of a tier type";
     const TierConfig built{tier.type, tier.node, path, config.identity, tier.faults};
     if (auto error = secondary_tiers().validate(built)) return to_string(*error);
+    if (auto problem = check_capacity(config, i)) return problem;
   }
-  return std::nullopt;
+  return check_places(config);
 }
 
 Problem check_admission(const EngineConfig& config) {

@@ -1,8 +1,10 @@
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/actors/engine_config_effective_rows.hpp"
 #include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/tiers/extent/extent_config.hpp"
 #include "kv_offload/tiers/fs/fs_config.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -38,28 +40,59 @@ void add_primary(EffectiveRows& rows, const EngineConfig& config, const EngineCo
            pin_unread == defaults.primary.pin_unread);
 }
 
-/// What a file tier does where its keys are absent.
-void add_fs_defaults(EffectiveRows& rows, const std::string& path, const ConfigNode& node) {
-  const FsConfig defaults;
+const char* durability_name(Durability durability) {
+  return durability == Durability::none ? "none" : durability == Durability::data ? "data" : "full";
+}
+
+/// What an extent tier does where its keys are absent.
+void add_extent_defaults(EffectiveRows& rows, const std::string& path, const ConfigNode& node) {
+  const ExtentConfig defaults;
   const auto add = [&](const std::string& key, const std::string& value, std::string_view unit) {
     if (node.find(key) == nullptr) rows.add(path + "." + key, value, true, unit);
   };
-  add("foreign_files", defaults.foreign_files == ForeignFiles::accept ? "accept" : "refuse", "");
+  if (node.find("segment_bytes") == nullptr)
+    rows.derived(path + ".segment_bytes", "(capacity_bytes / 64)", "bytes",
+                 "between 1 MiB and 256 MiB, in whole rows");
+  add("segment_eviction", defaults.segment_eviction == SegmentEviction::fifo ? "fifo" : "lru", "");
+  add("rewrite_share", number_text(defaults.rewrite_share), "of a segment's rows");
   add("checksum", defaults.checksum ? "on" : "off", "");
-  add("durability",
-      defaults.durability == Durability::none   ? "none"
-      : defaults.durability == Durability::data ? "data"
-                                                : "full",
-      "");
+  add("durability", durability_name(defaults.durability), "");
   add("queue_depth", std::to_string(defaults.queue_depth), "requests");
   add("max_inflight_bytes", std::to_string(defaults.inflight_bytes_max), "bytes");
   add("enable_kv_events", defaults.enable_kv_events ? "true" : "false", "");
 }
 
-/// That object is shown resolved, see add_admission_rows.
-ConfigNode without_backpressure(const ConfigNode& node) {
-  ConfigNode rest = node;
-  if (auto* object = rest.object()) object->erase("backpressure");
+/// What a file tier does where its keys are absent.
+void add_fs_defaults(EffectiveRows& rows, const std::string& path, const ConfigNode& node,
+                     std::uint64_t row_bytes) {
+  const FsConfig defaults;
+  const auto add = [&](const std::string& key, const std::string& value, std::string_view unit) {
+    if (node.find(key) == nullptr) rows.add(path + "." + key, value, true, unit);
+  };
+  const auto config = parse_fs_config(node, path);
+  if (config && config->capacity_bytes) {
+    rows.add(path + ".capacity_bytes", std::to_string(*config->capacity_bytes), false, "bytes");
+    rows.derived(path + ".capacity_chunks", std::to_string(*config->capacity_bytes / std::max<std::uint64_t>(row_bytes, 1)),
+                 "chunks", "capacity_bytes / row_bytes");
+    add("eviction_policy", defaults.eviction_policy, "");
+  } else {
+    add("capacity_bytes", "(unbounded)", "");
+  }
+  add("foreign_files", defaults.foreign_files == ForeignFiles::accept ? "accept" : "refuse", "");
+  add("checksum", defaults.checksum ? "on" : "off", "");
+  add("durability", durability_name(defaults.durability), "");
+  add("queue_depth", std::to_string(defaults.queue_depth), "requests");
+  add("max_inflight_bytes", std::to_string(defaults.inflight_bytes_max), "bytes");
+  add("enable_kv_events", defaults.enable_kv_events ? "true" : "false", "");
+}
+
+/// Backpressure is shown resolved, see add_admission_rows, and so is the capacity of a file tier.
+ConfigNode without_own_rows(const SecondaryTierConfig& tier) {
+  ConfigNode rest = tier.node;
+  if (auto* object = rest.object()) {
+    object->erase("backpressure");
+    if (tier.type == "fs") object->erase("capacity_bytes");
+  }
   return rest;
 }
 
@@ -78,8 +111,11 @@ void add_tiers(EffectiveRows& rows, const EngineConfig& config) {
     }
     rows.derived(path + ".pin_chunks", std::to_string(config.share_chunks(share)), "chunks",
                  times_chunks(share, config));
-    rows.tree(path, without_backpressure(tier.node));
-    if (tier.type == "fs") add_fs_defaults(rows, path, tier.node);
+    rows.tree(path, without_own_rows(tier));
+    if (tier.type == "fs") add_fs_defaults(rows, path, tier.node, config.row_bytes());
+    if (tier.type == "extent") add_extent_defaults(rows, path, tier.node);
+    if ((tier.type == "fs" || tier.type == "extent") && tier.node.find("io") == nullptr)
+      rows.derived(path + ".io", config.io, "", "io");
   }
 }
 

@@ -101,7 +101,6 @@ inline constexpr std::uint64_t kCpuBytesMax = std::uint64_t{64}
 inline constexpr std::size_t kTiersMax = 64;
 inline constexpr std::array<std::string_view, 7> kLogLevels{
     {"trace", "debug", "info", "warn", "error", "critical", "off"}};
-inline constexpr std::array<std::string_view, 2> kIoBackends{{"auto", "uring"}};
 
 inline constexpr std::array<std::string_view, 2> kSpecNames{
     {"CPUOffloadingSpec", "TieringOffloadingSpec"}};

@@ -3,6 +3,7 @@
 #include "kv_offload/actors/engine_config_sections.hpp"
 #include "kv_offload/actors/json_config.hpp"
 #include "kv_offload/messages/byte_size.hpp"
+#include "kv_offload/tiers/io_mode.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -56,19 +57,6 @@ void read_domains(ConfigReader& document, EngineConfig& config) {
   document.fail("domains", *node, "auto, off or 1: this version runs one domain");
 }
 
-void read_io(ConfigReader& document, EngineConfig& config) {
-  const ConfigNode* node = document.child("io");
-  if (node == nullptr) return;
-  if (const auto* s = std::get_if<std::string>(&node->value())) {
-    config.io = *s;
-    for (const auto backend : kIoBackends)
-      if (*s == backend) return;
-    if (*s == "threads")
-      return document.fail("io", *node, "auto or uring: this version has no thread-pool backend");
-  }
-  document.fail("io", *node, "one of: auto, uring");
-}
-
 void read_admission(ConfigReader& document, EngineConfig& config) {
   const ConfigNode* node = document.child("admission_policy");
   if (node == nullptr || node->is_null()) return;
@@ -97,7 +85,7 @@ Expected<EngineConfig> read_document(std::string_view text, const std::string& n
   config.identity.revision = document.string("revision", "");
   config.admission_state_file = document.string("admission_state_file", "");
   read_domains(document, config);
-  read_io(document, config);
+  config.io = document.choice("io", config.io, choices(kIoModeNames));
   read_admission(document, config);
   config_sections::read_primary(document, config);
   config_sections::read_deadlines(document, config);

@@ -99,6 +99,21 @@ void warn_about_shares(const EngineConfig& config, Warnings& warnings) {
 
 std::string tier_path(std::size_t tier) { return "secondary_tiers[" + std::to_string(tier) + "]"; }
 
+bool is_off(const ConfigNode* node) {
+  if (node == nullptr) return false;
+  const auto* b = std::get_if<bool>(&node->value());
+  const auto* s = std::get_if<std::string>(&node->value());
+  return (b != nullptr && !*b) || (s != nullptr && *s == "off");
+}
+
+void warn_about_checksums(const EngineConfig& config, Warnings& warnings) {
+  for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i)
+    if (is_off(config.secondary_tiers[i].node.find("checksum")))
+      warnings.push_back(tier_path(i) +
+                         ".checksum: off: damaged or misplaced bytes are served as if they were right");
+}
+
+
 void warn_about_directories(const EngineConfig& config, std::size_t i, Warnings& warnings) {
   const auto& tiers = config.secondary_tiers;
   const std::string* root = string_of(tiers[i].node, "root_dir");
@@ -153,7 +168,7 @@ void warn_about_capacities(const EngineConfig& config, Warnings& warnings) {
     if (config.secondary_tiers[i].type == "fs" &&
         config.secondary_tiers[i].node.find("capacity_bytes") == nullptr)
       warnings.push_back(
-          tier_path(i) + ": has no capacity bound in this version: the directory grows by " +
+          tier_path(i) + ".capacity_bytes: not set: the directory grows by " +
           format_bytes(config.row_bytes()) + " for every new chunk until the disk is full");
     if (!own.bytes) continue;
     if (*own.bytes < above_bytes)
@@ -177,6 +192,7 @@ void warn_about_tiers(const EngineConfig& config, Warnings& warnings) {
                          "enable_kv_events is false");
   }
   warn_about_capacities(config, warnings);
+  warn_about_checksums(config, warnings);
   if (!tiers.empty() && config.identity.model_name == NamespaceIdentity{}.model_name)
     warnings.push_back(
         "identity.model_name: the default \"" + config.identity.model_name +

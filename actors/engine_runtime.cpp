@@ -102,6 +102,7 @@ Expected<Ok> EngineRuntime::start_tiers() {
     environment.now = now;
     environment.probes_max = config_.probes_max;
     environment.jobs_max = config_.jobs_max;
+    environment.io = io_mode_of(config_.io).value_or(IoMode::automatic);
     environment.kv_events = config_.enable_kv_events;
     environment.log = [env = parts_.env](std::string line) { env->log("info", line); };
     auto tier = secondary_tiers().make(

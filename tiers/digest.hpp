@@ -26,8 +26,15 @@ class ChunkDigester {
  public:
   explicit ChunkDigester(std::string_view name_space);
   [[nodiscard]] ChunkDigest digest(const OffloadKey& key, std::span<const std::byte> bytes) const;
+  /// Copies `from` to `to` (as long, not overlapping) and answers the digest of what was copied: memory is
+  /// read once, each piece is digested while the cache still has it.
+  ChunkDigest copy_and_digest(const OffloadKey& key, std::span<const std::byte> from,
+                              std::span<std::byte> to) const;
 
  private:
+  [[nodiscard]] ChunkDigest finish(const OffloadKey& key, std::uint64_t length,
+                                   const std::array<std::byte, 16>& inner) const;
+
   std::array<std::byte, 16> namespace_hash_;
 };
 

@@ -16,6 +16,7 @@
 #include "kv_offload/messages/request.hpp"
 #include "kv_offload/messages/tier_traits.hpp"
 #include "kv_offload/messages/transfer_job.hpp"
+#include "kv_offload/tiers/io_mode.hpp"
 #include "kv_offload/tiers/parent_manager.hpp"
 #include "kv_offload/tiers/primary_view.hpp"
 
@@ -65,6 +66,7 @@ struct TierEnvironment {
   std::function<MonotonicTime()> now; ///< the injected clock
   std::uint32_t probes_max = 0;       ///< keys waiting for a verdict, bound of the probe queue
   std::uint32_t jobs_max = 0;         ///< jobs accepted and not quiesced
+  IoMode io = IoMode::automatic;      ///< unless the tier's own key `io` says otherwise
   bool kv_events = true;              ///< the engine publishes events; without it tiers make none
   std::function<void(std::string)> log; ///< one line for operators; callable from any thread
 };

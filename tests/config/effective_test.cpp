@@ -24,7 +24,7 @@ TEST_CASE("every effective value has a unit and an origin", "[config]") {
   const EngineConfig config = good_config(R"({"chunk_bytes": "5000", "cpu_bytes_to_use": "8 MiB",
       "primary": {"hold_share": 0.2}, "jobs_max": 4096, "deadlines": {"load_ms": 500},
       "secondary_tiers": [{"type": "fs", "root_dir": "/x", "pin_share": 0.1,
-                           "durability": "data"},
+                           "durability": "data", "capacity_bytes": "1 MiB"},
                           {"type": "fs", "root_dir": "/y"}],
       "admission_policy": {"type": "cascade_backpressure", "low_water_s": 0.25},
       "metrics": {"port": 0}})");
@@ -49,6 +49,12 @@ TEST_CASE("every effective value has a unit and an origin", "[config]") {
   CHECK(text(rows["secondary_tiers[0].durability"]) == "data||config");
   CHECK(text(rows["secondary_tiers[1].durability"]) == "none||default");
   CHECK(text(rows["secondary_tiers[1].queue_depth"]) == "128|requests|default");
+  CHECK(text(rows["secondary_tiers[0].capacity_bytes"]) == "1048576|bytes|config");
+  CHECK(text(rows["secondary_tiers[0].capacity_chunks"]) ==
+        "128|chunks|derived: capacity_bytes / row_bytes");
+  CHECK(text(rows["secondary_tiers[0].eviction_policy"]) == "lru||default");
+  CHECK(text(rows["secondary_tiers[1].capacity_bytes"]) == "(unbounded)||default");
+  CHECK(rows.count("secondary_tiers[1].eviction_policy") == 0);
   CHECK(text(rows["admission_policy.type"]) == "cascade_backpressure||config");
   CHECK(text(rows["admission_policy.signal"]) == "wall_clock||default");
   CHECK(text(rows["admission_policy.high_water_s"]) == "1|s|default");
@@ -75,6 +81,17 @@ TEST_CASE("every effective value has a unit and an origin", "[config]") {
     CHECK_FALSE(row.value.empty());
     CHECK_FALSE(row.origin.empty());
   }
+}
+
+TEST_CASE("a tier shows the io that it has, its own or the engine's", "[config]") {
+  const auto rows = by_key(good_config(document(R"("io": "threads", "secondary_tiers": [
+      {"type": "fs", "root_dir": "/x"}, {"type": "fs", "root_dir": "/y", "io": "uring"},
+      {"type": "extent", "path": "/z", "capacity_bytes": "1 GiB"}, {"type": "example"}])")));
+  CHECK(text(rows.at("io")) == "threads||config");
+  CHECK(text(rows.at("secondary_tiers[0].io")) == "threads||derived: io");
+  CHECK(text(rows.at("secondary_tiers[1].io")) == "uring||config");
+  CHECK(text(rows.at("secondary_tiers[2].io")) == "threads||derived: io");
+  CHECK(rows.count("secondary_tiers[3].io") == 0);
 }
 
 TEST_CASE("a tier's backpressure is shown resolved: whose field won, and which preset filled the rest",

@@ -78,10 +78,8 @@ TEST_CASE("a value of the wrong type or range is one line: path, value, what is 
        "domains: 2 is not allowed; expected auto, off or 1: this version runs one domain"},
       {R"("domains": "all")",
        "domains: \"all\" is not allowed; expected auto, off or 1: this version runs one domain"},
-      {R"("io": "threads")",
-       "io: \"threads\" is not allowed; expected auto or uring: this version has no thread-pool "
-       "backend"},
-      {R"("io": "aio")", "io: \"aio\" is not allowed; expected one of: auto, uring"},
+      {R"("io": "aio")", "io: \"aio\" is not allowed; expected one of: auto, uring, threads"},
+      {R"("io": 8)", "io: 8 is not allowed; expected one of: auto, uring, threads"},
       {R"("store_threshold": -1)",
        "store_threshold: -1 is not allowed; expected an integer in [0, 1000000]"},
       {R"("store_threshold": "2")",

@@ -199,6 +199,14 @@ TEST_CASE("every refusal of a tier's keys names path, value and allowed range", 
        ".n_read_threads: 0 is not allowed; expected an integer in [1, 65536]"},
       {R"("type": "fs", "root_dir": "/x", "n_write_threads": "16")",
        ".n_write_threads: \"16\" is not allowed; expected an integer in [1, 65536]"},
+      {R"("type": "fs", "root_dir": "/x", "capacity_bytes": 4096, "eviction_policy": "mru")",
+       ".eviction_policy: \"mru\" is not allowed; expected one of: arc, lru, s3fifo"},
+      {R"("type": "fs", "root_dir": "/x", "capacity_bytes": "much")",
+       ".capacity_bytes: \"much\" is not allowed; expected a whole number of bytes, KiB, MiB, GiB or "
+       "TiB in [4 KiB, 1024 TiB]"},
+      {R"("type": "fs", "root_dir": "/x", "capacity_bytes": 4095)",
+       ".capacity_bytes: 4095 is not allowed; expected a whole number of bytes, KiB, MiB, GiB or TiB "
+       "in [4 KiB, 1024 TiB]"},
       {R"("type": "fs_python", "root_dir": "/x")", ".type: \"fs_python\" "},
       {R"("type": "fs_python", "root_dir": "/x", "module_path": "a.b")",
        ".type: \"fs_python\" "},
@@ -212,6 +220,40 @@ TEST_CASE("every refusal of a tier's keys names path, value and allowed range", 
   for (const char* locality : {"LOCAL", "remote", "Remote"})
     CHECK(line_about(document(R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "locality": ")" +
                               std::string(locality) + "\"}]")) == "valid");
+}
+
+TEST_CASE("a capacity below one chunk is refused with the chunk's size", "[config]") {
+  const auto line = [](const std::string& bytes) {
+    return line_about(R"({"chunk_bytes": "64 KiB", "cpu_bytes_to_use": "64 MiB", "secondary_tiers": [
+        {"type": "fs", "root_dir": "/x", "capacity_bytes": )" + bytes + "}]}");
+  };
+  CHECK(line("65536") == "valid");
+  CHECK(line("65535") ==
+        "secondary_tiers[0].capacity_bytes: 65535 is not allowed; expected a whole number of bytes, "
+        "KiB, MiB, GiB or TiB in [one chunk of 64 KiB, 1024 TiB]");
+}
+
+TEST_CASE("two tiers that count bytes are not put in one place", "[config]") {
+  const auto line = [](const std::string& a, const std::string& b) {
+    return line_about(document("\"secondary_tiers\": [{" + a + "}, {" + b + "}]"));
+  };
+  const std::string fs = R"("type": "fs", "root_dir": "/x/y")";
+  const std::string same_fs = R"("type": "fs", "root_dir": "/x/z/../y/")";
+  const std::string capacity = R"(, "capacity_bytes": "1 GiB")";
+  const std::string refusal =
+      "secondary_tiers[1].root_dir: \"/x/y\" is not allowed; expected another place than that of "
+      "secondary_tiers[0]";
+  CHECK(line(fs + capacity, same_fs + capacity) == refusal);
+  CHECK(line(fs, same_fs + capacity) == refusal);
+  CHECK(line(fs + capacity, same_fs) == refusal);
+  CHECK(line(fs, same_fs) == "valid");  // with a warning
+  CHECK(line(fs + capacity, R"("type": "fs", "root_dir": "/x/yy", "capacity_bytes": "1 GiB")") ==
+        "valid");
+  const std::string extent = R"("type": "extent", "capacity_bytes": "1 GiB", "path": "/x/y")";
+  CHECK(line(extent, R"("type": "extent", "capacity_bytes": "1 GiB", "path": "/x//y")") ==
+        "secondary_tiers[1].path: \"/x/y\" is not allowed; expected another place than that of "
+        "secondary_tiers[0]");
+  CHECK(line(extent, fs) == "valid");
 }
 
 TEST_CASE("null means absent where the reference writes null", "[config]") {
@@ -268,8 +310,10 @@ TEST_CASE("a configuration built in code is held to the same ranges", "[config]"
         "max_tracker_size: 0 is not allowed; expected an integer in [1, 16777216]");
   CHECK(line_after([](EngineConfig& c) { c.log_level = "loud"; }).substr(0, 17) ==
         "log_level: \"loud\"");
-  CHECK(line_after([](EngineConfig& c) { c.io = "threads"; }) ==
-        "io: \"threads\" is not allowed; expected one of: auto, uring");
+  for (const char* io : {"auto", "uring", "threads"})
+    CHECK(line_after([&](EngineConfig& c) { c.io = io; }) == "valid");
+  CHECK(line_after([](EngineConfig& c) { c.io = "Threads"; }) ==
+        "io: \"Threads\" is not allowed; expected one of: auto, uring, threads");
   CHECK(line_after([](EngineConfig& c) {
           c.primary.hold_share = std::numeric_limits<double>::quiet_NaN();
         }) == "primary.hold_share: nan is not allowed; expected a number in [0, 1]");

@@ -87,9 +87,9 @@ TEST_CASE("tiers that fill the disk, share a directory or hold too little are wa
                 {"type": "fs", "root_dir": "/x/y"}, {"type": "fs", "root_dir": "/x/./z/../y/"}])",
              {"secondary_tiers[1].root_dir: the same directory as secondary_tiers[0]: one copy is "
               "counted as two, and each tier finds what the other wrote",
-              "secondary_tiers[0]: has no capacity bound in this version: the directory grows by 4 "
+              "secondary_tiers[0].capacity_bytes: not set: the directory grows by 4 "
               "KiB for every new chunk until the disk is full",
-              "secondary_tiers[1]: has no capacity bound in this version: the directory grows by 4 "
+              "secondary_tiers[1].capacity_bytes: not set: the directory grows by 4 "
               "KiB for every new chunk until the disk is full"});
   check_only(
       R"("identity": {"model_name": "m"}, "secondary_tiers": [

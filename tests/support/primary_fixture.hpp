@@ -34,6 +34,16 @@ inline KeyList keys(const std::vector<int>& names) {
   for (const int n : names) out.push_back(key(n));
   return out;
 }
+/// The same for keys that are known by their hash alone; -1 for none of the first 10000.
+inline std::vector<int> names(const std::vector<std::uint64_t>& hashes) {
+  std::vector<int> out;
+  for (const std::uint64_t hash : hashes) {
+    int name = 0;
+    while (name < 10'000 && key(name).hash() != hash) ++name;
+    out.push_back(name < 10'000 ? name : -1);
+  }
+  return out;
+}
 inline std::vector<int> names(const KeyList& list) {
   std::vector<int> out;
   for (const auto& k : list) out.push_back(name_of(k));

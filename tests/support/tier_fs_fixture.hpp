@@ -3,9 +3,9 @@
 #include "kv_offload/tests/support/tier_directory.hpp"
 #include "kv_offload/tests/support/tier_memory.hpp"
 #include "kv_offload/tests/support/tier_sink.hpp"
+#include "kv_offload/tests/support/tier_test_io.hpp"
 #include "kv_offload/tiers/fs/file_mapper.hpp"
 #include "kv_offload/tiers/fs/fs_tier.hpp"
-#include "kv_offload/tiers/io/uring_backend.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -19,13 +19,6 @@
 
 namespace kv_offload::test {
 
-/// Ends a test case where the kernel forbids io_uring. Catch2 v2 has no skip: the reason is a warning.
-#define KV_OFFLOAD_NEEDS_URING()                              \
-  if (const std::string why = why_no_uring(); !why.empty()) { \
-    WARN("skipped: " << why);                                 \
-    return;                                                   \
-  }
-
 /// An fs tier in a directory of its own, with memory and sink. Verbs wait for their answer.
 class FsFixture {
  public:
@@ -35,6 +28,7 @@ class FsFixture {
     std::uint64_t payload_bytes = 0;
     std::uint32_t probes_max = 4096;
     std::uint32_t jobs_max = 1024;
+    IoMode io = test_io();
     FsTier::MakeBackend make_backend;
   };
 
@@ -58,6 +52,7 @@ class FsFixture {
     environment.now = [] { return std::chrono::steady_clock::now(); };
     environment.probes_max = options_.probes_max;
     environment.jobs_max = options_.jobs_max;
+    environment.io = options_.io;
     environment.log = [this](std::string line) {
       const std::lock_guard lock(log_mutex_);
       log_ += line + "\n";

@@ -3,8 +3,8 @@
 #include "kv_offload/tests/support/tier_flat_storage.hpp"
 #include "kv_offload/tests/support/tier_memory.hpp"
 #include "kv_offload/tests/support/tier_sink.hpp"
+#include "kv_offload/tests/support/tier_test_io.hpp"
 #include "kv_offload/tiers/io/lane.hpp"
-#include "kv_offload/tiers/io/scripted_backend.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -17,7 +17,7 @@
 
 namespace kv_offload::test {
 
-/// A lane over a scripted device. Set options, script and storage, then make(), submit what should be
+/// A lane over a scripted device, or threads that do what the script says. Set options, script and storage, then make(), submit what should be
 /// queued before the first turn, then start().
 class LaneFixture {
  public:
@@ -38,10 +38,10 @@ class LaneFixture {
   }
 
   void make() {
-    auto scripted = std::make_unique<ScriptedBackend>(script, device);
-    backend = scripted.get();
+    auto made = scripted_device(script, device);
+    backend = dynamic_cast<ScriptedBackend*>(made.get());
     flat = storage.get();
-    lane = std::make_unique<Lane>(options, std::move(scripted), std::move(storage));
+    lane = std::make_unique<Lane>(options, std::move(made), std::move(storage));
   }
   void start() {
     if (!lane) make();
@@ -105,7 +105,7 @@ class LaneFixture {
   ScriptedBackend::Options device;
   std::unique_ptr<FlatStorage> storage;
   FlatStorage* flat = nullptr;
-  ScriptedBackend* backend = nullptr;
+  ScriptedBackend* backend = nullptr;  ///< null with threads
   std::unique_ptr<Lane> lane;
 };
 

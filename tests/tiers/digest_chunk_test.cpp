@@ -62,6 +62,17 @@ TEST_CASE("what was encoded is read back", "[digest]") {
   CHECK(parsed == digest);
 }
 
+TEST_CASE("copying and digesting in one pass copies every byte and gives the same digest", "[digest]") {
+  const ChunkDigester digester("namespace");
+  for (const std::size_t size : {0UL, 1UL, 4096UL, 8191UL, 8192UL, 8193UL, 100'000UL}) {
+    CAPTURE(size);
+    const auto from = pattern(size);
+    std::vector<std::byte> to(size, std::byte{0xee});
+    CHECK(digester.copy_and_digest(tier_key(1), from, to) == digester.digest(tier_key(1), from));
+    CHECK(to == from);
+  }
+}
+
 TEST_CASE("an attribute with any other byte is never taken for a digest of ours", "[digest]") {
   const std::string good = "1:xxh3-128:80973d90e36a08ed7359914177d923a7";
   ChunkDigest digest;

@@ -58,6 +58,13 @@ TEST_CASE("parameters of an extent tier are read", "[extent]") {
         1U << 20);
 }
 
+TEST_CASE("an extent tier may have an io of its own", "[extent]") {
+  CHECK_FALSE(parse(with("locality", ConfigNode(std::string("local"))))->io.has_value());
+  CHECK(parse(with("io", ConfigNode(std::string("threads"))))->io == IoMode::threads);
+  CHECK(error_of(with("io", ConfigNode(std::string("aio")))) ==
+        "secondary_tiers[1].io: \"aio\" is not allowed; expected one of: auto, uring, threads");
+}
+
 TEST_CASE("what is wrong with an extent tier is named with path, value and range", "[extent]") {
   CHECK(error_of(with("rewrite_share", ConfigNode(0.6)))
             .find("secondary_tiers[1].rewrite_share: 0.6") == 0);
@@ -67,8 +74,9 @@ TEST_CASE("what is wrong with an extent tier is named with path, value and range
             .find("secondary_tiers[1].capacity_bytes: \"1 GB\"") == 0);
   CHECK(error_of(with("durability", ConfigNode(true))).find("none, data, full") !=
         std::string::npos);
-  CHECK(error_of(with("checksum", ConfigNode(false))).find("checksum: unknown key") !=
-        std::string::npos);
+  CHECK(error_of(with("checksum", ConfigNode(std::string("maybe")))) ==
+        "secondary_tiers[1].checksum: \"maybe\" is not allowed; expected one of: on, off");
+  CHECK_FALSE(parse(with("checksum", ConfigNode(std::string("off"))))->checksum);
   CHECK(error_of(with("path", ConfigNode(std::string(""))))
             .find("secondary_tiers[1].path: required") == 0);
 }

@@ -197,6 +197,30 @@ TEST_CASE("a damaged row is corrupt once, then gone, also after a restart", "[ex
   CHECK(f.loads_named(slot));
 }
 
+TEST_CASE("without digests rows are served as they are, counted, and refused once digests are on again",
+          "[extent][io]") {
+  KV_OFFLOAD_NEEDS_URING();
+  ExtentFixture f;
+  f.config.checksum = false;
+  f.start();
+  f.store_named(0, 4);
+  CHECK(f.loads_named(1));
+  CHECK(f.tier->stats().unverified_chunks == 1);
+  f.stop();
+  test::flip_byte(f.config.path, static_cast<std::streamoff>(f.geometry().row_at(2) + 1000));
+  f.start();
+  f.memory.clear(8);
+  CHECK(f.load(tier_keys(2, 1), 8).success);
+  CHECK_FALSE(f.memory.holds(8, 2));
+  f.config.checksum = true;
+  f.start();
+  CHECK(f.load(tier_keys(1, 1), 8).failure == TransferFailure::corrupt);
+  CHECK(f.load(tier_keys(1, 1), 8).failure == TransferFailure::not_found);
+  f.memory.fill(0, 1);
+  CHECK(f.store(tier_keys(1, 1)).success);
+  CHECK(f.loads_named(1));
+}
+
 TEST_CASE("a byte flipped on its way to the device is found at the load, also in joined writes",
           "[extent][io]") {
   KV_OFFLOAD_NEEDS_URING();

@@ -4,6 +4,7 @@
 #include "kv_offload/tests/support/tier_fs_fixture.hpp"
 #include "kv_offload/tests/support/tier_memory.hpp"
 #include "kv_offload/tests/support/tier_sink.hpp"
+#include "kv_offload/tests/support/tier_test_io.hpp"
 #include "kv_offload/tiers/extent/extent_geometry.hpp"
 #include "kv_offload/tiers/extent/extent_tier.hpp"
 
@@ -68,6 +69,7 @@ class ExtentFixture {
     /// Segments and slots of the file; its capacity follows.
     std::uint32_t slots_per_segment = 8;
     std::uint32_t num_segments = 6;
+    IoMode io = test_io();
     ExtentTier::MakeBackend make_backend;
   };
 
@@ -97,6 +99,7 @@ class ExtentFixture {
     environment.now = [] { return std::chrono::steady_clock::now(); };
     environment.probes_max = 4096;
     environment.jobs_max = 1024;
+    environment.io = options_.io;
     environment.kv_events = kv_events;
     environment.log = [this](std::string line) {
       const std::lock_guard lock(log_mutex_);

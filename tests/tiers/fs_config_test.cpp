@@ -47,6 +47,9 @@ TEST_CASE("parameters are read in every spelling the layout allows", "[fs]") {
   CHECK_FALSE(parse(with("checksum", false))->checksum);
   CHECK(parse(with("foreign_files", std::string("accept")))->foreign_files == ForeignFiles::accept);
   CHECK(parse(with("durability", std::string("full")))->durability == Durability::full);
+  CHECK(parse(with("io", std::string("threads")))->io == IoMode::threads);
+  CHECK(parse(with("io", std::string("auto")))->io == IoMode::automatic);
+  CHECK_FALSE(parse(with("queue_depth", std::int64_t{7}))->io.has_value());
   CHECK(parse(with("queue_depth", std::int64_t{7}))->queue_depth == 7);
   CHECK(parse(with("max_inflight_bytes", std::int64_t{1} << 20))->inflight_bytes_max == 1U << 20);
 }
@@ -74,6 +77,9 @@ TEST_CASE("what is wrong is named with its path, its value and what is allowed",
   CHECK(error_of(with("durability", std::string("some"))).find("none, data, full") !=
         std::string::npos);
   CHECK(error_of(with("queue_depth", std::int64_t{0})).find("[1, 4096]") != std::string::npos);
+  CHECK(error_of(with("io", std::string("aio"))) ==
+        "secondary_tiers[1].io: \"aio\" is not allowed; expected one of: auto, uring, threads");
+  CHECK(error_of(with("io", true)).find("secondary_tiers[1].io: true is not allowed") == 0);
   CHECK(error_of(with("rootdir", std::string("/x")))
             .find("secondary_tiers[1].rootdir: unknown key") == 0);
 }

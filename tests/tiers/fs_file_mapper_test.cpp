@@ -1,3 +1,5 @@
+#include "kv_offload/tests/support/tier_directory.hpp"
+#include "kv_offload/tests/support/tier_directory.hpp"
 #include "kv_offload/tests/support/tier_memory.hpp"
 #include "kv_offload/tiers/fs/file_mapper.hpp"
 
@@ -135,6 +137,45 @@ TEST_CASE("digests are for one identity and one rank", "[fs]") {
   id.rank = 0;
   id.tenant = "t";
   CHECK(mapper(id).digest_namespace() != before);
+}
+
+TEST_CASE("the mapper of a directory that is there is the one that made it", "[fs]") {
+  const test::TierDirectory root;
+  NamespaceIdentity identity;
+  identity.model_name = "org/model_r2";
+  identity.rank = 3;
+  identity.revision = "caf\xc3\xa9";
+  identity.tenant = "t";
+  const auto made = FileMapper::make(root.path(), identity);
+  REQUIRE(made);
+  const bool is_compact = GENERATE(false, true);
+  test::write_file(made->config_path(), is_compact ? made->identity_json() : made->config_text());
+  const auto found = FileMapper::of_directory(made->chunk_dir() + "/");
+  REQUIRE(found);
+  CHECK(found->root_dir() == made->root_dir());
+  CHECK(found->base_dir() == made->base_dir());
+  CHECK(found->chunk_dir() == made->chunk_dir());
+  CHECK(found->identity_json() == made->identity_json());
+  CHECK(found->config_text() == made->config_text());
+  CHECK(found->digest_namespace() == made->digest_namespace());
+  CHECK(found->path_of(test::tier_key(7)) == made->path_of(test::tier_key(7)));
+
+  const auto error_of = [](const std::string& directory) {
+    const auto none = FileMapper::of_directory(directory);
+    REQUIRE_FALSE(none);
+    CHECK(none.error().detail.find('\n') == std::string::npos);
+    return none.error().detail;
+  };
+  CHECK(error_of(root.path()).find("is not named as a directory of chunks") != std::string::npos);
+  CHECK(error_of(made->base_dir() + "_r").find("is not named") != std::string::npos);
+  CHECK(error_of(made->base_dir() + "_r3x").find("is not named") != std::string::npos);
+  CHECK(error_of(root.path() + "/absent_0123456789ab_r0").find("No such file") != std::string::npos);
+  for (const char* text : {"", "{", "[]", "7", "{\"model_name\": \"\xff\"}"}) {
+    test::write_file(made->config_path(), text);
+    CHECK(error_of(made->chunk_dir()).find("config.json: ") != std::string::npos);
+  }
+  test::write_file(made->config_path(), "{}");
+  CHECK(error_of(made->chunk_dir()).find("describes another namespace") != std::string::npos);
 }
 
 }  // namespace

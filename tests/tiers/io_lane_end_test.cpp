@@ -120,7 +120,7 @@ TEST_CASE("jobs that ran when the lane was killed never report", "[io][lane]") {
   CHECK_FALSE(f.sink.lane_is_dead());
 }
 
-TEST_CASE("a dead lane whose device still has a buffer does not stop cleanly", "[io][lane]") {
+TEST_CASE("a dead lane whose device still has a buffer does not stop cleanly", "[io][lane][scripted]") {
   LaneFixture f;
   f.script = [](const IoRequest&, std::uint64_t) {
     ScriptedResult result;
@@ -137,7 +137,7 @@ TEST_CASE("a dead lane whose device still has a buffer does not stop cleanly", "
   CHECK_FALSE(f.sink.has_ended(id));
 }
 
-TEST_CASE("a broken backend ends the lane aloud and later jobs fail at once", "[io][lane]") {
+TEST_CASE("a broken backend ends the lane aloud and later jobs fail at once", "[io][lane][scripted]") {
   LaneFixture f;
   f.start();
   f.store_named(0, 1);
@@ -150,7 +150,7 @@ TEST_CASE("a broken backend ends the lane aloud and later jobs fail at once", "[
   CHECK(f.lane->stop(5s));
 }
 
-TEST_CASE("a backend that cannot open is the start's error", "[io][lane]") {
+TEST_CASE("a backend that cannot open is the start's error", "[io][lane][scripted]") {
   LaneFixture f;
   f.device.open_error = "no ring here";
   f.make();

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using test::LaneFixture;
 using test::tier_keys;
 
-TEST_CASE("loads go before stores, and stores are not starved", "[io][lane]") {
+TEST_CASE("loads go before stores, and stores are not starved", "[io][lane][scripted]") {
   LaneFixture f;
   f.options.queue_depth = 1;
   std::vector<IoOp> order;  // lane thread

@@ -112,13 +112,14 @@ struct OwnIoFixture {
     options.faults = faults;
     auto made = std::make_unique<GroupStorage>();
     storage = made.get();
-    auto backend = std::make_unique<ScriptedBackend>([this](const IoRequest& r, std::uint64_t n) {
+    const auto seen = [this](const IoRequest& r, std::uint64_t n) {
       if (r.op == IoOp::write && r.offset < GroupStorage::kOwnAt) {
         const std::lock_guard lock(mutex);
         row_writes.push_back(r.length);
       }
       return script ? script(r, n) : ScriptedResult{};
-    });
+    };
+    auto backend = test::scripted_device(seen, {});
     lane = std::make_unique<Lane>(options, std::move(backend), std::move(made));
   }
   JobResult store(std::uint64_t first, ChunkId count) {

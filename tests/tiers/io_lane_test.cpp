@@ -55,7 +55,7 @@ TEST_CASE("short transfers, retries and any order of completions give whole chun
   CHECK(f.memory.uses() == 0);
 }
 
-TEST_CASE("a full ring delays requests and loses none", "[io][lane]") {
+TEST_CASE("a full ring delays requests and loses none", "[io][lane][scripted]") {
   LaneFixture f;
   f.device.queue_depth = 1;
   f.start();

@@ -35,7 +35,7 @@ std::vector<IoCompletion> reap(UringBackend& ring, std::size_t count) {
   return all;
 }
 
-TEST_CASE("bytes written through the ring are read back, registered or not", "[io]") {
+TEST_CASE("bytes written through the ring are read back, registered or not", "[io][uring]") {
   KV_OFFLOAD_NEEDS_URING();
   const bool registered = GENERATE(true, false);
   const TierDirectory directory;
@@ -59,7 +59,7 @@ TEST_CASE("bytes written through the ring are read back, registered or not", "[i
   CHECK(ring.in_flight() == 0);
 }
 
-TEST_CASE("a full ring says no and takes the request after a reap", "[io]") {
+TEST_CASE("a full ring says no and takes the request after a reap", "[io][uring]") {
   KV_OFFLOAD_NEEDS_URING();
   const TierDirectory directory;
   const OpenFile file(directory);
@@ -79,7 +79,7 @@ TEST_CASE("a full ring says no and takes the request after a reap", "[io]") {
   reap(ring, 1);
 }
 
-TEST_CASE("an error is the completion's result and the ring goes on", "[io]") {
+TEST_CASE("an error is the completion's result and the ring goes on", "[io][uring]") {
   KV_OFFLOAD_NEEDS_URING();
   TierMemory memory(1, 4096);
   UringBackend ring({4, memory.view(), true});
@@ -92,7 +92,7 @@ TEST_CASE("an error is the completion's result and the ring goes on", "[io]") {
   ::close(null);
 }
 
-TEST_CASE("wake ends a wait, also when it comes before the wait", "[io]") {
+TEST_CASE("wake ends a wait, also when it comes before the wait", "[io][uring]") {
   KV_OFFLOAD_NEEDS_URING();
   TierMemory memory(1, 4096);
   UringBackend ring({4, memory.view(), true});
@@ -109,7 +109,7 @@ TEST_CASE("wake ends a wait, also when it comes before the wait", "[io]") {
   CHECK(none.empty());
 }
 
-TEST_CASE("a wait without work ends by its limit", "[io]") {
+TEST_CASE("a wait without work ends by its limit", "[io][uring]") {
   KV_OFFLOAD_NEEDS_URING();
   UringBackend ring({4, {}, true});
   REQUIRE(ring.open());
@@ -119,7 +119,7 @@ TEST_CASE("a wait without work ends by its limit", "[io]") {
   CHECK(none.empty());
 }
 
-TEST_CASE("a range outside the registered rows has no buffer index", "[io]") {
+TEST_CASE("a range outside the registered rows has no buffer index", "[io][uring]") {
   KV_OFFLOAD_NEEDS_URING();
   TierMemory memory(4, 65536);
   UringBackend ring({4, memory.view(), true});
@@ -130,7 +130,7 @@ TEST_CASE("a range outside the registered rows has no buffer index", "[io]") {
   CHECK(ring.buffer_index(&elsewhere, 1) == -1);
 }
 
-TEST_CASE("a dead ring leaves no descriptor open", "[io]") {
+TEST_CASE("a dead ring leaves no descriptor open", "[io][uring]") {
   KV_OFFLOAD_NEEDS_URING();
   TierMemory memory(4, 65536);
   const auto cycle = [&] {
@@ -143,7 +143,7 @@ TEST_CASE("a dead ring leaves no descriptor open", "[io]") {
   CHECK(test::open_descriptors() == before);
 }
 
-TEST_CASE("a ring that cannot be had says why and what to do", "[io]") {
+TEST_CASE("a ring that cannot be had says why and what to do", "[io][uring]") {
   KV_OFFLOAD_NEEDS_URING();
   rlimit old{};
   ::getrlimit(RLIMIT_NOFILE, &old);

@@ -19,11 +19,13 @@ void ArcPolicy::insert(const OffloadKey& key, ChunkId chunk) {
   assert(slots_[chunk].place == Place::none);
   b1_.erase(key);
   b2_.erase(key);
-  slots_[chunk] = {key, Place::t1, false, false};
+  slots_[chunk] = {key.hash(), Place::t1, false, false};
   t1_.push_back(chunk);
 }
 
-void ArcPolicy::remove(const OffloadKey&, ChunkId chunk) {
+void ArcPolicy::remove(const OffloadKey&, ChunkId chunk) { leave(chunk); }
+
+void ArcPolicy::leave(ChunkId chunk) {
   Slot& slot = slots_[chunk];
   if (slot.place == Place::none) return;
   (slot.place == Place::t1 ? t1_ : t2_).erase(chunk);
@@ -91,7 +93,7 @@ bool ArcPolicy::evict(std::size_t count, const ProtectedSlots& keep,
   for (std::size_t i = before; i < victims.size(); ++i) {
     const ChunkId chunk = victims[i];
     const bool in_t1 = slots_[chunk].place == Place::t1;
-    remove(slots_[chunk].key, chunk);
+    leave(chunk);
     (in_t1 ? b1_ : b2_).push(slots_[chunk].key);
   }
   return true;

@@ -43,12 +43,13 @@ class ArcPolicy final : public EvictionPolicy {
  private:
   enum class Place : std::uint8_t { none, t1, t2 };
   struct Slot {
-    OffloadKey key;
+    std::uint64_t key = 0;  // its hash: what a ghost remembers
     Place place = Place::none;
     bool ready = false;  // its bytes are there: it has been evictable at least once
     bool evictable = false;
   };
 
+  void leave(ChunkId chunk);
   void touch_resident(ChunkId chunk);
   void touch_ghost(const OffloadKey& key);
   /// Next candidate at or after `cursor`; moves the cursor past it. kNoChunk: the list is exhausted.

@@ -18,11 +18,13 @@ S3FifoPolicy::S3FifoPolicy(ChunkId num_chunks)
 void S3FifoPolicy::insert(const OffloadKey& key, ChunkId chunk) {
   assert(slots_[chunk].place == Place::none);
   const bool was_ghost = ghosts_.erase(key);
-  slots_[chunk] = {key, was_ghost ? Place::main : Place::small, false, 0};
+  slots_[chunk] = {key.hash(), was_ghost ? Place::main : Place::small, false, 0};
   (was_ghost ? main_ : small_).push_back(chunk);
 }
 
-void S3FifoPolicy::remove(const OffloadKey&, ChunkId chunk) {
+void S3FifoPolicy::remove(const OffloadKey&, ChunkId chunk) { leave(chunk); }
+
+void S3FifoPolicy::leave(ChunkId chunk) {
   Slot& slot = slots_[chunk];
   if (slot.place == Place::none) return;
   (slot.place == Place::small ? small_ : main_).erase(chunk);
@@ -56,7 +58,7 @@ void S3FifoPolicy::enter_main(ChunkId chunk) {
 }
 
 void S3FifoPolicy::take(ChunkId chunk, std::vector<ChunkId>& victims) {
-  remove(slots_[chunk].key, chunk);
+  leave(chunk);
   victims.push_back(chunk);
 }
 

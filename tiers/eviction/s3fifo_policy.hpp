@@ -47,7 +47,7 @@ class S3FifoPolicy final : public EvictionPolicy {
   static constexpr std::uint8_t kTouchesMax = 3;  // two bits
   enum class Place : std::uint8_t { none, small, main };
   struct Slot {
-    OffloadKey key;
+    std::uint64_t key = 0;  // its hash: what a ghost remembers
     Place place = Place::none;
     bool evictable = false;
     std::uint8_t touches = 0;
@@ -61,6 +61,7 @@ class S3FifoPolicy final : public EvictionPolicy {
   /// became a victim, or moved and lost touches.
   bool step_small(const ProtectedSlots& keep, std::vector<ChunkId>& victims);
   bool step_main(const ProtectedSlots& keep, std::vector<ChunkId>& victims);
+  void leave(ChunkId chunk);
   void enter_main(ChunkId chunk);
   void take(ChunkId chunk, std::vector<ChunkId>& victims);
 

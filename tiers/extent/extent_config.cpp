@@ -1,6 +1,8 @@
 #include "kv_offload/tiers/extent/extent_config.hpp"
 
 #include "kv_offload/messages/byte_size.hpp"
+#include "kv_offload/tiers/checksum_config.hpp"
+#include "kv_offload/tiers/io/io_mode_config.hpp"
 #include "kv_offload/tiers/locality_config.hpp"
 
 #include <limits>
@@ -34,7 +36,9 @@ Expected<ExtentConfig> parse_extent_config(const ConfigNode& node, const std::st
   const std::string durability = reader.choice("durability", "none", {"none", "data", "full"});
   if (durability == "data") config.durability = Durability::data;
   if (durability == "full") config.durability = Durability::full;
+  config.checksum = read_checksum(reader);
   config.locality = read_locality(reader);
+  config.io = read_io_mode(reader);
   config.enable_kv_events = reader.boolean("enable_kv_events", false);
   config.queue_depth =
       static_cast<std::uint32_t>(reader.integer("queue_depth", config.queue_depth, 1, 4096));

@@ -4,6 +4,7 @@
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/messages/tier_traits.hpp"
 #include "kv_offload/tiers/fs/fs_config.hpp"
+#include "kv_offload/tiers/io_mode.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -25,8 +26,10 @@ struct ExtentConfig {
   double rewrite_share =
       0.25;  ///< of a segment's rows, kept at its eviction because they were loaded
   Durability durability = Durability::none;
+  bool checksum = true;
   std::optional<Locality> locality;
   bool enable_kv_events = false;
+  std::optional<IoMode> io;  ///< none: as the engine's
   std::uint32_t queue_depth = 128;
   std::uint64_t inflight_bytes_max = 4U << 20;
 };

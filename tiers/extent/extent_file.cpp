@@ -125,8 +125,48 @@ Expected<Ok> ExtentFile::try_direct() {
   return Ok{};
 }
 
-/// Takes over what the file holds, or formats it if it holds nothing.
-Expected<Ok> ExtentFile::adopt(const Wanted& wanted) {
+Expected<ExtentFile> ExtentFile::open_read_only(const std::string& path) {
+  ExtentFile file;
+  file.path_ = path;
+  // Not blocking: a path may be a pipe that nobody writes to.
+  file.fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat info {};
+  if (file.fd_ < 0 || ::fstat(file.fd_, &info) != 0) return file.failed("", errno);
+  if (!S_ISREG(info.st_mode))
+    return {OffloadErrc::invalid_argument, "path " + path + ": is not a regular file"};
+  if (auto direct = file.try_direct(); !direct) return direct.error();
+  const auto found = file.read_superblocks();
+  if (!found) return found.error();
+  if (*found == Found::nothing)
+    return {OffloadErrc::invalid_argument,
+            "path " + path + ": holds nothing, an extent tier has not used it yet"};
+  if (*found == Found::one) file.notes_.push_back(path + ": one of two superblocks is damaged");
+  const Superblock& s = file.superblock_;
+  const bool is_sound = s.row_bytes > 0 && s.row_bytes % kBlock == 0 && s.slots_per_segment > 0 &&
+                        s.row_bytes <= s.capacity_bytes / s.slots_per_segment;
+  const auto geometry =
+      ExtentGeometry::make(s.capacity_bytes, is_sound ? s.slots_per_segment * s.row_bytes : 0,
+                           is_sound ? s.row_bytes : kBlock);
+  if (!is_sound || !geometry || geometry->num_segments != s.num_segments ||
+      geometry->slots_per_segment != s.slots_per_segment)
+    return {OffloadErrc::invalid_argument, "path " + path + ": its superblock makes no sense"};
+  file.geometry_ = *geometry;
+  if (static_cast<std::uint64_t>(info.st_size) < s.capacity_bytes)
+    return {OffloadErrc::invalid_argument,
+            "path " + path + ": is truncated, " + format_bytes(static_cast<std::uint64_t>(info.st_size)) +
+                " of " + format_bytes(s.capacity_bytes)};
+  return file;
+}
+
+bool ExtentFile::is_in_use() const {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return ::fcntl(fd_, F_OFD_GETLK, &whole) == 0 && whole.l_type != F_UNLCK;
+}
+
+/// One that is good becomes superblock_; an error if there are only others.
+Expected<ExtentFile::Found> ExtentFile::read_superblocks() {
   const AlignedBuffer blocks(2 * kBlock);
   if (const int error = read(blocks.span(), 0); error != 0) return failed("read", error);
   Superblock found[2];
@@ -134,7 +174,7 @@ Expected<Ok> ExtentFile::adopt(const Wanted& wanted) {
   for (std::size_t i = 0; i < 2; ++i)
     parsed[i] = parse_superblock(blocks.span(i * kBlock, kBlock), found[i]);
   if (parsed[0] == SuperblockParse::zeros && parsed[1] == SuperblockParse::zeros)
-    return format(wanted);
+    return Found::nothing;
 
   const auto good = std::find(parsed, parsed + 2, SuperblockParse::ok);
   if (good == parsed + 2) {
@@ -150,9 +190,16 @@ Expected<Ok> ExtentFile::adopt(const Wanted& wanted) {
                          : ": is not an extent file; remove it or give another path")};
   }
   superblock_ = found[good - parsed];
+  return parsed[0] == parsed[1] ? Found::both : Found::one;
+}
+
+/// Takes over what the file holds, or formats it if it holds nothing.
+Expected<Ok> ExtentFile::adopt(const Wanted& wanted) {
+  const auto found = read_superblocks();
+  if (!found) return found.error();
+  if (*found == Found::nothing) return format(wanted);
   if (auto same = check_same(wanted); !same) return same;
-  if (std::find_if(parsed, parsed + 2, [](auto p) { return p != SuperblockParse::ok; }) !=
-      parsed + 2) {
+  if (*found == Found::one) {
     notes_.push_back(path_ + ": one of two superblocks was damaged and is repaired");
     if (auto written = write_superblocks(); !written) return written;
   }

@@ -34,6 +34,12 @@ class ExtentFile {
   /// is left as it is.
   static Expected<ExtentFile> open(const Wanted& wanted);
 
+  /// Opens a file that is there, to look at it: without its lock and without changing anything, also while an
+  /// engine has it. A file that is shorter than it says is an error.
+  static Expected<ExtentFile> open_read_only(const std::string& path);
+  /// Another process has the file now.
+  [[nodiscard]] bool is_in_use() const;
+
   [[nodiscard]] int fd() const { return fd_; }
   [[nodiscard]] const ExtentGeometry& geometry() const { return geometry_; }
   [[nodiscard]] const Superblock& superblock() const { return superblock_; }
@@ -50,6 +56,8 @@ class ExtentFile {
  private:
   Expected<Ok> open_descriptor(const Wanted& wanted);
   Expected<Ok> lock() const;
+  enum class Found : std::uint8_t { nothing, both, one };  ///< superblocks
+  Expected<Found> read_superblocks();
   Expected<Ok> adopt(const Wanted& wanted);
   Expected<Ok> format(const Wanted& wanted);
   Expected<Ok> check_same(const Wanted& wanted) const;

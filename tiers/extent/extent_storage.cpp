@@ -29,7 +29,7 @@ ExtentStorage::ExtentStorage(ExtentConfig config, ExtentNamespace name_space,
       payload_bytes_(payload_bytes),
       shared_(std::move(shared)),
       namespace_(std::move(name_space)),
-      digester_(namespace_.text) {}
+      digester_(namespace_.text, config_.checksum) {}
 
 /// nullptr before the start has opened the file; no job comes before that.
 ExtentStorage::Parts* ExtentStorage::parts() {
@@ -47,7 +47,7 @@ void ExtentStorage::adopt_news() {
   if (!shared_->next_namespace) return;
   namespace_ = std::move(*shared_->next_namespace);
   shared_->next_namespace.reset();
-  digester_ = ChunkDigester(namespace_.text);
+  digester_ = RowDigester(namespace_.text, config_.checksum);
 }
 
 LookupResult ExtentStorage::probe(const OffloadKey& key) {
@@ -107,7 +107,7 @@ StorageStep ExtentStorage::finish_load(const ChunkContext& chunk, const IoEnd& i
   if (io.error != 0) return failed_step(TransferFailure::io_error, io.error);
   // Cannot be while there are readers; said again where it would matter.
   if (segment.generation != t.generation) return failed_step(TransferFailure::not_found, ESTALE);
-  const bool is_same = !io.is_short && digester_.digest(t.key, chunk.row) == t.digest;
+  const bool is_same = !io.is_short && digester_.matches(t.digest, t.key, chunk.row);
   const bool is_indexed = volume.index.find(t.hash) == t.slot;
   if (!is_same) {
     ++shared_->counters.corrupt_chunks;
@@ -116,7 +116,7 @@ StorageStep ExtentStorage::finish_load(const ChunkContext& chunk, const IoEnd& i
   }
   if (is_indexed) volume.index.count_use(t.slot);
   segment.last_use = volume.segments.tick();
-  return StorageStep::over({KeyFate::done, TransferFailure::none, 0, false});
+  return StorageStep::over({KeyFate::done, TransferFailure::none, 0, !digester_.is_on()});
 }
 
 // --- stores ---------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ StorageStep ExtentStorage::write_row(TransferSlot slot) {
 
 void ExtentStorage::overlap(const ChunkContext& chunk) {
   Transfer& t = transfers_[chunk.slot];
-  t.digest = digester_.digest(t.key, chunk.row);
+  t.digest = digester_.make(t.key, chunk.row);
 }
 
 bool ExtentStorage::has_room() {

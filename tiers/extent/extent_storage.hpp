@@ -4,6 +4,7 @@
 #include "kv_offload/tiers/extent/extent_config.hpp"
 #include "kv_offload/tiers/extent/extent_shared.hpp"
 #include "kv_offload/tiers/extent/record_eraser.hpp"
+#include "kv_offload/tiers/extent/row_digester.hpp"
 #include "kv_offload/tiers/extent/segment_cleaner.hpp"
 #include "kv_offload/tiers/extent/segment_filler.hpp"
 #include "kv_offload/tiers/io/lane_storage.hpp"
@@ -73,7 +74,7 @@ class ExtentStorage final : public LaneStorage {
   const std::uint64_t payload_bytes_;
   const std::shared_ptr<ExtentShared> shared_;
   ExtentNamespace namespace_;
-  ChunkDigester digester_;
+  RowDigester digester_;
   std::unique_ptr<Parts> parts_;
   std::vector<Transfer> transfers_;   // indexed by slot
   std::deque<TransferSlot> waiting_;  // stores without room, in order; at most one entry per slot

@@ -6,8 +6,8 @@
 #include "kv_offload/tiers/extent/extent_recovery.hpp"
 #include "kv_offload/tiers/extent/extent_storage.hpp"
 #include "kv_offload/tiers/fs/file_mapper.hpp"
+#include "kv_offload/tiers/io/choose_backend.hpp"
 #include "kv_offload/tiers/io/chunk_transfer.hpp"
-#include "kv_offload/tiers/io/uring_backend.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -22,13 +22,6 @@ namespace {
 constexpr auto kFailedStartPatience = std::chrono::seconds(5);
 /// The storage's own requests and joined writes, besides one per transfer.
 constexpr std::uint32_t kExtraRequests = 32;
-
-std::unique_ptr<IoBackend> make_ring(const LaneOptions& lane) {
-  UringOptions options;
-  options.queue_depth = 2 * lane.queue_depth + kExtraRequests;
-  options.primary = lane.primary;
-  return std::make_unique<UringBackend>(options);
-}
 
 /// The same text that the digests of a file tier are computed for.
 Expected<ExtentNamespace> namespace_of(const NamespaceIdentity& identity) {
@@ -77,7 +70,10 @@ Expected<std::unique_ptr<SecondaryTier>> ExtentTier::make(const ExtentConfig& co
   ExtentConfig effective = config;
   effective.enable_kv_events = config.enable_kv_events && environment.kv_events;
   auto shared = std::make_shared<ExtentShared>(environment.sink);
-  auto backend = make_backend ? make_backend(options) : make_ring(options);
+  auto backend = make_backend ? make_backend(options)
+                              : choose_backend(config.io.value_or(environment.io), options,
+                                               2 * options.queue_depth + kExtraRequests,
+                                               environment.log);
   auto storage =
       std::make_unique<ExtentStorage>(effective, *name_space, primary.payload_bytes, shared);
   auto lane = std::make_unique<Lane>(options, std::move(backend), std::move(storage));
@@ -88,7 +84,7 @@ Expected<std::unique_ptr<SecondaryTier>> ExtentTier::make(const ExtentConfig& co
 
 TierTraits ExtentTier::traits() const { return {"extent", Medium::storage, config_.locality}; }
 
-/// The lane first: where the machine forbids io_uring, nothing is created.
+/// The lane first: where it cannot do I/O, nothing is created.
 Expected<Ok> ExtentTier::start() {
   const auto backend = lane_->start();
   if (!backend) {

@@ -17,11 +17,11 @@
 
 namespace kv_offload {
 
-/// Chunks packed into one preallocated file, over io_uring. Layout, order of writes and bounds: README.md
+/// Chunks packed into one preallocated file. Layout, order of writes and bounds: README.md
 /// beside this file.
 class ExtentTier final : public SecondaryTier {
  public:
-  /// Replaces the ring, in tests.
+  /// Replaces the backend, in tests.
   using MakeBackend = std::function<std::unique_ptr<IoBackend>(const LaneOptions&)>;
 
   /// @param faults  may be null

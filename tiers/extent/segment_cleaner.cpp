@@ -52,7 +52,7 @@ void SegmentCleaner::choose_rows() {
 }
 
 bool SegmentCleaner::next_io(OwnIo& io, const ExtentNamespace& name_space,
-                             const ChunkDigester& digester) {
+                             const RowDigester& digester) {
   if (stage_ == Stage::idle) begin();
   if (stage_ == Stage::read_table) {
     stage_ = Stage::reading_table;
@@ -90,7 +90,7 @@ std::optional<ChunkRecord> SegmentCleaner::record_of(std::uint32_t slot) const {
 // --- copies ---------------------------------------------------------------------------------------
 
 bool SegmentCleaner::next_copy_io(OwnIo& io, const ExtentNamespace& name_space,
-                                  const ChunkDigester& digester) {
+                                  const RowDigester& digester) {
   for (std::size_t i = 0; i < copies_.size(); ++i) {
     Copy& copy = copies_[i];
     using State = Copy::State;
@@ -107,7 +107,7 @@ bool SegmentCleaner::next_copy_io(OwnIo& io, const ExtentNamespace& name_space,
       }
     }
     if (copy.state == State::read) {
-      if (digester.digest(copy.record.key, copy.row.span()) != copy.record.digest) {
+      if (!digester.matches(copy.record.digest, copy.record.key, copy.row.span())) {
         ++shared_.counters.corrupt_chunks;
         --copies_without_slot_;
         end_copy(copy, false);

@@ -2,6 +2,7 @@
 
 #include "kv_offload/tiers/extent/aligned_buffer.hpp"
 #include "kv_offload/tiers/extent/extent_shared.hpp"
+#include "kv_offload/tiers/extent/row_digester.hpp"
 #include "kv_offload/tiers/extent/segment_filler.hpp"
 
 #include <cstdint>
@@ -30,7 +31,7 @@ class SegmentCleaner {
       : volume_(volume), filler_(filler), shared_(shared), options_(options) {}
 
   /// Does what can be done without I/O, then names the next request if there is one.
-  bool next_io(OwnIo& io, const ExtentNamespace& name_space, const ChunkDigester& digester);
+  bool next_io(OwnIo& io, const ExtentNamespace& name_space, const RowDigester& digester);
   void io_over(std::uint64_t id, const IoEnd& end);
   void recorded(std::uint32_t copy, int error);
 
@@ -73,7 +74,7 @@ class SegmentCleaner {
   static constexpr std::uint32_t kSyncWaiter = ~0U;
 
   void begin();
-  bool next_copy_io(OwnIo& io, const ExtentNamespace& name_space, const ChunkDigester& digester);
+  bool next_copy_io(OwnIo& io, const ExtentNamespace& name_space, const RowDigester& digester);
   bool begin_copy(Copy& copy, const ExtentNamespace& name_space);
   void end_copy(Copy& copy, bool is_rewritten);
   void choose_rows();

@@ -5,9 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <exception>
+#include <fstream>
+#include <iterator>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 namespace kv_offload {
@@ -51,6 +56,11 @@ std::string sha256_hex(std::string_view text) {
   return to_hex(std::as_bytes(std::span(digest)));
 }
 
+/// What the digest is made of, and what config.json says. Throws where a string is not UTF-8.
+std::pair<std::string, std::string> texts_of(const nlohmann::json& fields) {
+  return {fields.dump(-1, ' ', true), fields.dump(2, ' ', true)};
+}
+
 }  // namespace
 
 Expected<FileMapper> FileMapper::make(std::string root_dir, const NamespaceIdentity& identity) {
@@ -59,8 +69,7 @@ Expected<FileMapper> FileMapper::make(std::string root_dir, const NamespaceIdent
   FileMapper mapper;
   try {
     const nlohmann::json fields = identity_fields(identity);
-    mapper.identity_json_ = fields.dump(-1, ' ', true);
-    mapper.config_text_ = fields.dump(2, ' ', true);
+    std::tie(mapper.identity_json_, mapper.config_text_) = texts_of(fields);
   } catch (const std::exception& e) {
     return {OffloadErrc::invalid_config, std::string("identity: not valid UTF-8: ") + e.what()};
   }
@@ -72,6 +81,44 @@ Expected<FileMapper> FileMapper::make(std::string root_dir, const NamespaceIdent
                      sha256_hex(mapper.identity_json_).substr(0, 12);
   mapper.chunk_dir_ = mapper.base_dir_ + "_r" + std::to_string(mapper.rank_);
   mapper.root_dir_ = std::move(root_dir);
+  return mapper;
+}
+
+Expected<FileMapper> FileMapper::of_directory(std::string chunk_dir) {
+  while (chunk_dir.size() > 1 && chunk_dir.back() == '/') chunk_dir.pop_back();
+  const auto mark = chunk_dir.rfind("_r");
+  const auto slash = chunk_dir.rfind('/');
+  FileMapper mapper;
+  const auto wrong_name = [&] {
+    return OffloadError{OffloadErrc::invalid_argument,
+                        chunk_dir + ": is not named as a directory of chunks, <model>_<d>_r<rank>"};
+  };
+  if (mark == std::string::npos || slash == std::string::npos || mark < slash) return wrong_name();
+  const std::string_view digits = std::string_view(chunk_dir).substr(mark + 2);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), mapper.rank_);
+  if (error != std::errc{} || end != digits.data() + digits.size()) return wrong_name();
+  mapper.root_dir_ = slash == 0 ? "/" : chunk_dir.substr(0, slash);
+  mapper.base_dir_ = chunk_dir.substr(0, mark);
+  mapper.chunk_dir_ = std::move(chunk_dir);
+
+  errno = 0;
+  std::ifstream in(mapper.config_path(), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  if (!in.is_open() || in.bad())
+    return {OffloadErrc::io_error, mapper.config_path() + ": " +
+                                       (errno != 0 ? std::strerror(errno) : "cannot be read")};
+  const auto fields = nlohmann::json::parse(text, nullptr, false);
+  if (!fields.is_object())
+    return {OffloadErrc::invalid_argument, mapper.config_path() + ": damaged, not a JSON object"};
+  try {
+    std::tie(mapper.identity_json_, mapper.config_text_) = texts_of(fields);
+  } catch (const std::exception& e) {
+    return {OffloadErrc::invalid_argument, mapper.config_path() + ": " + e.what()};
+  }
+  if (!mapper.base_dir_.ends_with("_" + sha256_hex(mapper.identity_json_).substr(0, 12)))
+    return {OffloadErrc::invalid_argument,
+            mapper.config_path() + ": describes another namespace than the directory's name"};
   return mapper;
 }
 

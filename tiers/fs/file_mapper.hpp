@@ -21,6 +21,11 @@ class FileMapper {
   /// Fails if the identity cannot be written down (text that is not UTF-8, a name with a NUL).
   static Expected<FileMapper> make(std::string root_dir, const NamespaceIdentity& identity);
 
+  /// Of a directory of chunks that is there: the identity as its config.json says, which the directory's name
+  /// must agree with. Reads that file; changes nothing.
+  /// @param chunk_dir  "<root>/<model>_<d>_r<rank>"
+  static Expected<FileMapper> of_directory(std::string chunk_dir);
+
   [[nodiscard]] const std::string& root_dir() const { return root_dir_; }
   /// Holds config.json.
   [[nodiscard]] const std::string& base_dir() const { return base_dir_; }

@@ -1,27 +1,14 @@
 #include "kv_offload/tiers/fs/fs_config.hpp"
 
+#include "kv_offload/messages/byte_size.hpp"
+#include "kv_offload/tiers/checksum_config.hpp"
+#include "kv_offload/tiers/eviction/eviction_registry.hpp"
+#include "kv_offload/tiers/io/io_mode_config.hpp"
 #include "kv_offload/tiers/locality_config.hpp"
 
 #include <limits>
 
 namespace kv_offload {
-
-namespace {
-
-/// "on"/"off", and true/false for the same.
-bool read_switch(ConfigReader& reader, const std::string& key, bool fallback) {
-  const ConfigNode* node = reader.child(key);
-  if (node == nullptr) return fallback;
-  if (const auto* b = std::get_if<bool>(&node->value())) return *b;
-  if (const auto* s = std::get_if<std::string>(&node->value())) {
-    if (*s == "on") return true;
-    if (*s == "off") return false;
-  }
-  reader.fail(key, *node, "one of: on, off");
-  return fallback;
-}
-
-}  // namespace
 
 Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& path) {
   ConfigReader reader(node, path);
@@ -32,11 +19,12 @@ Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& pa
   if (config.root_dir.empty() || config.root_dir.find('\0') != std::string::npos)
     reader.fail(reader.path_of("root_dir") + ": required, the path of an existing directory");
   config.locality = read_locality(reader);
+  config.io = read_io_mode(reader);
   config.enable_kv_events = reader.boolean("enable_kv_events", false);
   config.foreign_files = reader.choice("foreign_files", "refuse", {"refuse", "accept"}) == "accept"
                              ? ForeignFiles::accept
                              : ForeignFiles::refuse;
-  config.checksum = read_switch(reader, "checksum", true);
+  config.checksum = read_checksum(reader);
   const std::string durability = reader.choice("durability", "none", {"none", "data", "full"});
   if (durability == "data") config.durability = Durability::data;
   if (durability == "full") config.durability = Durability::full;
@@ -45,6 +33,9 @@ Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& pa
   config.inflight_bytes_max = static_cast<std::uint64_t>(
       reader.integer("max_inflight_bytes", static_cast<std::int64_t>(config.inflight_bytes_max),
                      4096, std::numeric_limits<std::int64_t>::max()));
+  if (reader.has("capacity_bytes"))
+    config.capacity_bytes = read_bytes(reader, "capacity_bytes", 0, kFsCapacityMin, kFsCapacityMax);
+  config.eviction_policy = reader.choice("eviction_policy", "lru", eviction_policies().names());
   for (const char* key : {"n_read_threads", "n_write_threads", "io_threads"}) {
     if (reader.has(key)) config.without_effect.emplace_back(key);
     reader.integer(key, 16, 1, 1 << 16);

@@ -3,6 +3,7 @@
 #include "kv_offload/messages/config_node.hpp"
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/messages/tier_traits.hpp"
+#include "kv_offload/tiers/io_mode.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -26,10 +27,18 @@ struct FsConfig {
   ForeignFiles foreign_files = ForeignFiles::refuse;
   bool checksum = true;
   Durability durability = Durability::none;
+  std::optional<IoMode> io;  ///< none: as the engine's
   std::uint32_t queue_depth = 128;
   std::uint64_t inflight_bytes_max = 4U << 20;
+  /// Bytes that the chunk files may take on the disk, as it counts them; unset: no bound, no index.
+  std::optional<std::uint64_t> capacity_bytes;
+  std::string eviction_policy = "lru";  ///< without effect while there is no capacity
   std::vector<std::string> without_effect;  ///< keys of the public layout that nothing here needs
 };
+
+/// The least and the most that `capacity_bytes` may be; the least is one chunk besides.
+inline constexpr std::uint64_t kFsCapacityMin = 4096;
+inline constexpr std::uint64_t kFsCapacityMax = 1ULL << 50;  ///< 1 PiB: far from any overflow
 
 /// Reads the parameters without touching the disk. Keys that the engine reads itself (type,
 /// backpressure, pin_share, label) are known and ignored.

@@ -1,5 +1,7 @@
 #include "kv_offload/tiers/fs/fs_forgetter.hpp"
 
+#include "kv_offload/tiers/fs/chunk_walk.hpp"
+
 #include <unistd.h>
 
 #include <cerrno>
@@ -47,7 +49,8 @@ std::string hex_of(std::uint64_t salt) {
 }
 
 template <class Stopped>
-void remove_tenant(const std::string& chunk_dir, std::uint64_t salt, Removal& removal, Stopped stopped) {
+void remove_tenant(const std::string& chunk_dir, std::uint64_t salt,
+                   const FsForgetter::Removed& removed, Removal& removal, Stopped stopped) {
   namespace fs = std::filesystem;
   const std::string salt_hex = hex_of(salt);
   std::error_code error;
@@ -56,7 +59,11 @@ void remove_tenant(const std::string& chunk_dir, std::uint64_t salt, Removal& re
     const std::string name = at->path().filename().string();
     if (!is_of_tenant(name, salt_hex)) continue;
     const bool is_chunk = name.ends_with(".bin");
-    if (removal.remove(at->path().string()) && is_chunk) ++removal.chunks;
+    if (!removal.remove(at->path().string())) continue;
+    if (is_chunk) ++removal.chunks;
+    if (!removed) continue;
+    const std::string group_dir = at->path().parent_path().filename().string();
+    if (const auto parsed = parse_chunk_name(group_dir, name)) removed(parsed->key);
   }
   if (error && error != std::errc::no_such_file_or_directory && removal.error.empty())
     removal.error = chunk_dir + ": " + error.message();
@@ -105,12 +112,13 @@ void FsForgetter::run(const std::shared_ptr<State>& state) {
     state->waiting.pop_front();
     lock.unlock();
     Removal removal;
-    if (work.salt) remove_tenant(work.mapper.chunk_dir(), *work.salt, removal, stopped);
+    if (work.salt) remove_tenant(work.mapper.chunk_dir(), *work.salt, work.removed, removal, stopped);
     std::string path;
     for (const OffloadKey& key : work.keys) {
       if (stopped()) break;
       work.mapper.path_of(key, path);
       removal.remove_chunk(path);
+      if (work.removed) work.removed(key);
     }
     const bool cut = stopped();
     if (!cut) state->sink->forgot(work.id, removal.chunks, std::move(removal.error));

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -19,11 +20,14 @@ namespace kv_offload {
 /// Called by the tier's actor; answers through the sink.
 class FsForgetter {
  public:
+  /// Told of each key whose file was removed, in the forgetter's thread.
+  using Removed = std::function<void(const OffloadKey&)>;
   struct Work {
     ForgetId id = 0;
     FileMapper mapper;
     KeyList keys;
     std::optional<std::uint64_t> salt;  ///< set: every file of this tenant in the mapper's chunk_dir
+    Removed removed;                    ///< may be empty
   };
   static constexpr std::size_t kWaitingMax = 1024;  // like the engine's calls_max
 

@@ -48,6 +48,8 @@ void FsStorage::adopt_namespace() {
   if (!shared_->namespace_changed.load(std::memory_order_acquire)) return;
   const std::lock_guard lock(shared_->mutex);
   if (shared_->next_mapper) {
+    if (shared_->next_namespace && capacity() != nullptr)
+      capacity()->enter(std::move(shared_->next_namespace));
     mapper_ = std::move(*shared_->next_mapper);
     shared_->next_mapper.reset();
     digester_ = ChunkDigester(mapper_.digest_namespace());
@@ -56,8 +58,16 @@ void FsStorage::adopt_namespace() {
   shared_->namespace_changed = false;
 }
 
+/// nullptr without a capacity, and before the start has made it; no job comes before that.
+FsCapacity* FsStorage::capacity() {
+  if (!shared_->has_capacity.load(std::memory_order_acquire)) return nullptr;
+  return shared_->capacity.get();
+}
+
 LookupResult FsStorage::probe(const OffloadKey& key) {
   adopt_namespace();
+  FsCapacity* const capacity = this->capacity();
+  if (capacity != nullptr && capacity->is_leaving(key)) return LookupResult::miss;
   mapper_.path_of(key, scratch_path_);
   if (const auto* reason = refused_.find(key)) {
     if (*reason == RefusedKeys::Reason::corrupt) return LookupResult::miss;
@@ -71,7 +81,14 @@ LookupResult FsStorage::probe(const OffloadKey& key) {
     refused_.remove(key);
     return LookupResult::hit;
   }
-  if (::faccessat(AT_FDCWD, scratch_path_.c_str(), F_OK, 0) == 0) return LookupResult::hit;
+  if (::faccessat(AT_FDCWD, scratch_path_.c_str(), F_OK, 0) == 0) {
+    if (capacity != nullptr) capacity->seen(key, scratch_path_);
+    return LookupResult::hit;
+  }
+  if (capacity != nullptr && is_absent(errno)) {
+    capacity->gone(key);
+    return LookupResult::miss;
+  }
   return is_absent(errno) ? LookupResult::miss : LookupResult::retry;
 }
 
@@ -82,11 +99,24 @@ StorageStep FsStorage::begin(const ChunkContext& chunk) {
   file.temp_path.clear();
   file.stage = Stage::moving_row;
   file.has_digest = false;
-  return chunk.is_load ? begin_load(chunk) : begin_store(chunk);
+  file.has_room = false;
+  file.pin = kNoChunk;
+  return end_of(file, chunk.is_load ? begin_load(chunk) : begin_store(chunk));
 }
 
 StorageStep FsStorage::proceed(const ChunkContext& chunk, const IoEnd& io) {
-  return chunk.is_load ? finish_load(chunk, io) : proceed_store(chunk, io);
+  return end_of(files_[chunk.slot],
+                chunk.is_load ? finish_load(chunk, io) : proceed_store(chunk, io));
+}
+
+/// Gives back what the transfer holds of the capacity once it is over.
+StorageStep FsStorage::end_of(OpenFile& file, const StorageStep& step) {
+  if (!step.is_over) return step;
+  if (file.has_room) capacity()->release();
+  if (file.pin != kNoChunk) capacity()->unpin(file.pin);
+  file.has_room = false;
+  file.pin = kNoChunk;
+  return step;
 }
 
 int FsStorage::direct_flag() const { return shared_->is_direct.load() ? O_DIRECT : 0; }
@@ -99,14 +129,55 @@ int FsStorage::close_file(OpenFile& file) {
 // --- stores ---------------------------------------------------------------------------------------
 
 StorageStep FsStorage::begin_store(const ChunkContext& chunk) {
+  if (capacity() == nullptr) return try_store(chunk, false);
+  zero_padding(chunk.row, payload_bytes_);  // its digest may be computed while it waits
+  if (waiting_.empty()) {
+    const StorageStep step = try_store(chunk, false);
+    if (!step.waits) return step;
+  }
+  ++shared_->counters.waited_stores;
+  waiting_.push_back(chunk);
+  return StorageStep::wait();
+}
+
+StorageStep FsStorage::try_store(const ChunkContext& chunk, bool waited) {
   OpenFile& file = files_[chunk.slot];
+  FsCapacity* const capacity = this->capacity();
+  // Else the new file would go in the place of the old one.
+  if (capacity != nullptr && capacity->is_leaving(*chunk.key)) return StorageStep::wait();
+  // A store that waits asks for room first: at every turn, and mostly in vain.
+  if (waited) {
+    const FsCapacity::Room room = capacity->reserve();
+    if (room == FsCapacity::Room::later) return StorageStep::wait();
+    file.has_room = room == FsCapacity::Room::ready;
+  }
   if (::faccessat(AT_FDCWD, file.path.c_str(), F_OK, 0) == 0) {
-    if (refused_.find(*chunk.key) == nullptr)
+    if (refused_.find(*chunk.key) == nullptr) {
+      if (capacity != nullptr) capacity->seen(*chunk.key, file.path);
       return StorageStep::over({KeyFate::already_present, TransferFailure::none, 0, false});
+    }
   } else if (!is_absent(errno)) {
     return failed_store(errno);
+  } else if (capacity != nullptr) {
+    capacity->gone(*chunk.key);
   }
-  if (const int error = create_temp(file); error != 0) return failed_store(error);
+  if (capacity == nullptr) return write_chunk(chunk);
+  file.pin = capacity->pin_for_store(*chunk.key);
+  if (!waited) {
+    const FsCapacity::Room room = capacity->reserve();
+    file.has_room = room == FsCapacity::Room::ready;
+    if (room == FsCapacity::Room::later) {
+      if (file.pin != kNoChunk) capacity->unpin(std::exchange(file.pin, kNoChunk));
+      return StorageStep::wait();
+    }
+  }
+  if (!file.has_room) return failed_store(ENOSPC);
+  return write_chunk(chunk);
+}
+
+StorageStep FsStorage::write_chunk(const ChunkContext& chunk) {
+  OpenFile& file = files_[chunk.slot];
+  if (const int error = create_temp(file); error != 0) return store_failed(file, error);
   // Without preallocation a direct write extends the file, for which the kernel takes a worker thread
   // and the inode's lock; with it the write stays in the ring. It also says early that space is out.
   if (can_preallocate_ && ::fallocate(file.fd, 0, 0, static_cast<off_t>(chunk.row.size())) != 0) {
@@ -115,7 +186,7 @@ StorageStep FsStorage::begin_store(const ChunkContext& chunk) {
     else if (errno != EINTR)
       return store_failed(file, errno);
   }
-  zero_padding(chunk.row, payload_bytes_);
+  if (capacity() == nullptr) zero_padding(chunk.row, payload_bytes_);
   return StorageStep::io(IoOp::write, file.fd);
 }
 
@@ -185,9 +256,22 @@ StorageStep FsStorage::proceed_store(const ChunkContext& chunk, const IoEnd& io)
 /// The file is whole: gives it its name.
 StorageStep FsStorage::publish(const ChunkContext& chunk) {
   OpenFile& file = files_[chunk.slot];
+  FsCapacity* const capacity = this->capacity();
+  struct stat info {};
+  if (capacity != nullptr && ::fstat(file.fd, &info) != 0) return store_failed(file, errno);
   if (const int error = close_file(file); error != 0) return store_failed(file, error);
+  // Another store of the key was faster, and its file is a victim already: this one goes with it.
+  if (capacity != nullptr && capacity->is_leaving(*chunk.key)) {
+    ::unlink(file.temp_path.c_str());
+    file.temp_path.clear();
+    return StorageStep::over({KeyFate::done, TransferFailure::none, 0, false});
+  }
   if (::rename(file.temp_path.c_str(), file.path.c_str()) != 0) return store_failed(file, errno);
   file.temp_path.clear();
+  if (capacity != nullptr) {
+    file.has_room = false;
+    capacity->stored(*chunk.key, static_cast<std::uint64_t>(info.st_blocks) * 512);
+  }
   if (refused_.size() != 0) refused_.remove(*chunk.key);
   if (config_.durability == Durability::full) return sync_directory(file);
   return StorageStep::over({KeyFate::done, TransferFailure::none, 0, false});
@@ -205,6 +289,7 @@ StorageStep FsStorage::store_failed(OpenFile& file, int error) {
   if (file.fd >= 0) close_file(file);
   if (!file.temp_path.empty()) ::unlink(file.temp_path.c_str());
   file.temp_path.clear();
+  if ((error == ENOSPC || error == EDQUOT) && capacity() != nullptr) capacity()->disk_full();
   return failed_store(error);
 }
 
@@ -212,11 +297,19 @@ StorageStep FsStorage::store_failed(OpenFile& file, int error) {
 
 StorageStep FsStorage::begin_load(const ChunkContext& chunk) {
   OpenFile& file = files_[chunk.slot];
+  FsCapacity* const capacity = this->capacity();
+  if (capacity != nullptr && capacity->is_leaving(*chunk.key))
+    return failed_step(TransferFailure::not_found, ENOENT);
   do {
     file.fd = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | direct_flag());
   } while (file.fd < 0 && errno == EINTR);
-  if (file.fd < 0)
-    return failed_step(is_absent(errno) ? TransferFailure::not_found : TransferFailure::io_error, errno);
+  if (file.fd < 0) {
+    const int error = errno;
+    if (!is_absent(error)) return failed_step(TransferFailure::io_error, error);
+    if (capacity != nullptr) capacity->gone(*chunk.key);
+    return failed_step(TransferFailure::not_found, error);
+  }
+  if (capacity != nullptr) file.pin = capacity->pin_for_load(*chunk.key, file.fd);
   if (!config_.checksum) return StorageStep::io(IoOp::read, file.fd);
 
   // Before the bytes: a file that will be refused need not be read.
@@ -257,13 +350,16 @@ StorageStep FsStorage::load_corrupt(const ChunkContext& chunk, bool is_short) {
   OpenFile& file = files_[chunk.slot];
   close_file(file);
   ++shared_->corrupt_chunks;
+  FsCapacity* const capacity = this->capacity();
   bool is_gone = false;
   if (is_short) {
     is_gone = ::unlink(file.path.c_str()) == 0;
+    if (is_gone && capacity != nullptr) capacity->gone(*chunk.key);
   } else {
     scratch_path_ = file.path;
     scratch_path_ += ".quarantined";
     is_gone = ::rename(file.path.c_str(), scratch_path_.c_str()) == 0;
+    if (is_gone && capacity != nullptr) capacity->quarantined(*chunk.key);
   }
   if (!is_gone && !is_absent(errno)) refused_.add(*chunk.key, RefusedKeys::Reason::corrupt);
   return failed_step(TransferFailure::corrupt, EIO);
@@ -284,11 +380,36 @@ void FsStorage::job_ended(const TransferJob& job, const JobResult& result) {
   event.keys = job.keys;
   event.medium = Medium::storage;
   event.locality = config_.locality;
-  const std::lock_guard lock(shared_->mutex);
-  if (shared_->events.size() < FsShared::kEventsMax)
-    shared_->events.push_back(std::move(event));
-  else
-    ++shared_->events_dropped;
+  if (FsCapacity* const capacity = this->capacity(); capacity != nullptr) {
+    // What was evicted before its job ended has been told as removed, or will be.
+    std::erase_if(event.keys, [&](const OffloadKey& key) { return !capacity->knows(key); });
+    if (event.keys.empty()) return;
+  }
+  shared_->add_event(std::move(event));
+}
+
+// --- the capacity ---------------------------------------------------------------------------------
+
+bool FsStorage::next_own_io(OwnIo& io) {
+  adopt_namespace();
+  return capacity() != nullptr && capacity()->next_io(io);
+}
+
+void FsStorage::own_io_over(std::uint64_t id, const IoEnd& io) { capacity()->io_over(id, io); }
+
+Duration FsStorage::own_work_wait() const {
+  if (!shared_->has_capacity.load(std::memory_order_acquire)) return Duration::max();
+  return shared_->capacity->work_wait();
+}
+
+bool FsStorage::next_resumed(TransferSlot& slot, StorageStep& step) {
+  if (waiting_.empty()) return false;
+  const ChunkContext& chunk = waiting_.front();
+  slot = chunk.slot;
+  step = end_of(files_[slot], try_store(chunk, true));
+  if (step.waits) return false;
+  waiting_.pop_front();
+  return true;
 }
 
 }  // namespace kv_offload

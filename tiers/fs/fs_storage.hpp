@@ -1,43 +1,26 @@
 #pragma once
 
-#include "kv_offload/messages/offloading_event.hpp"
 #include "kv_offload/tiers/digest.hpp"
 #include "kv_offload/tiers/fs/file_mapper.hpp"
+#include "kv_offload/tiers/fs/fs_capacity.hpp"
 #include "kv_offload/tiers/fs/fs_config.hpp"
+#include "kv_offload/tiers/fs/fs_shared.hpp"
 #include "kv_offload/tiers/fs/refused_keys.hpp"
 #include "kv_offload/tiers/fs/temp_files.hpp"
 #include "kv_offload/tiers/io/lane_storage.hpp"
 
-#include <atomic>
 #include <cstdint>
+#include <deque>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace kv_offload {
 
-/// What the lane tells the tier's actor about its files. Any thread.
-struct FsShared {
-  /// Events that nobody took; an engine takes them at every step.
-  static constexpr std::size_t kEventsMax = 1U << 16;
-
-  std::atomic<std::uint64_t> corrupt_chunks{0};
-  std::atomic<std::uint64_t> foreign_refused{0};
-  std::atomic<bool> is_direct{
-      true};  ///< O_DIRECT works in this directory; set before the first job
-
-  std::atomic<bool> namespace_changed{false};  ///< `next_mapper` waits for the lane
-  std::mutex mutex;                            // guards the rest
-  std::optional<FileMapper> next_mapper;
-  std::vector<OffloadingEvent> events;
-  std::uint64_t events_dropped = 0;  // since they were taken last
-};
-
 /// One file per chunk. Stores write a private temporary file, attach the digest and rename it into
 /// place, so that readers see whole chunks only. Loads compare the bytes with the digest; a file that
-/// is short is removed, one whose bytes differ is renamed to "<path>.quarantined".
+/// is short is removed, one whose bytes differ is renamed to "<path>.quarantined". With a capacity every
+/// step is told to an FsCapacity, and a store waits until there is room for it.
 class FsStorage final : public LaneStorage {
  public:
   FsStorage(FileMapper mapper, FsConfig config, std::uint64_t payload_bytes,
@@ -53,6 +36,14 @@ class FsStorage final : public LaneStorage {
   StorageStep proceed(const ChunkContext& chunk, const IoEnd& io) override;
   void job_ended(const TransferJob& job, const JobResult& result) override;
 
+  [[nodiscard]] std::uint32_t own_io_max() const override {
+    return config_.capacity_bytes ? FsCapacity::kOwnIoMax : 0;
+  }
+  bool next_own_io(OwnIo& io) override;
+  void own_io_over(std::uint64_t id, const IoEnd& io) override;
+  bool next_resumed(TransferSlot& slot, StorageStep& step) override;
+  [[nodiscard]] Duration own_work_wait() const override;
+
  private:
   enum class Stage : std::uint8_t { moving_row, syncing_file, syncing_directory };
   /// A transfer's files; the strings keep their memory from one transfer to the next.
@@ -60,6 +51,8 @@ class FsStorage final : public LaneStorage {
     int fd = -1;
     Stage stage = Stage::moving_row;
     bool has_digest = false;  // loads: the file carries one; stores: it was computed
+    bool has_room = false;    // stores: reserved with the capacity
+    ChunkId pin = kNoChunk;   // with the capacity: the chunk is no victim
     ChunkDigest digest;
     std::string path;
     std::string temp_path;  // empty: no temporary file exists
@@ -67,7 +60,12 @@ class FsStorage final : public LaneStorage {
 
   /// Takes over a namespace that set_revision left behind; no transfer of the old one is open then.
   void adopt_namespace();
+  StorageStep end_of(OpenFile& file, const StorageStep& step);
   StorageStep begin_store(const ChunkContext& chunk);
+  /// The same for a store that waited; one that waits again changes nothing.
+  StorageStep try_store(const ChunkContext& chunk, bool waited);
+  StorageStep write_chunk(const ChunkContext& chunk);
+  [[nodiscard]] FsCapacity* capacity();
   StorageStep begin_load(const ChunkContext& chunk);
   int create_temp(OpenFile& file);
   int make_parents(const std::string& path);
@@ -89,6 +87,7 @@ class FsStorage final : public LaneStorage {
   TempNames temp_names_;
   std::vector<OpenFile> files_;  // indexed by slot
   RefusedKeys refused_;
+  std::deque<ChunkContext> waiting_;  // stores that wait for room, in order; at most one per slot
   std::string scratch_path_;
   bool can_preallocate_ = true;
 };

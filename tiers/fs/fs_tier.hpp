@@ -15,11 +15,11 @@
 
 namespace kv_offload {
 
-/// Chunks as files of a local or shared directory, over io_uring. Layout, file content and digest:
+/// Chunks as files of a local or shared directory. Layout, file content and digest:
 /// README.md beside this file.
 class FsTier final : public SecondaryTier {
  public:
-  /// Replaces the ring, in tests.
+  /// Replaces the backend, in tests.
   using MakeBackend = std::function<std::unique_ptr<IoBackend>(const LaneOptions&)>;
 
   /// @param faults  may be null
@@ -41,6 +41,7 @@ class FsTier final : public SecondaryTier {
   Expected<Ok> set_revision(const std::string& revision) override;
   std::vector<OffloadingEvent> take_events() override;
   [[nodiscard]] TierStats stats() const override;
+  [[nodiscard]] std::vector<MetricDefinition> metric_definitions() const override;
   bool stop(Duration patience) override;
 
  private:
@@ -54,6 +55,13 @@ class FsTier final : public SecondaryTier {
         lane_(std::move(lane)),
         forgetter_(environment_.sink) {}
   Expected<Ok> open_directory(const std::string& backend);
+  void sweep() const;
+  /// Reads what is known of the files and hands it to the lane.
+  Expected<Ok> open_capacity();
+  Expected<std::unique_ptr<FsNamespace>> open_namespace(const FileMapper& mapper,
+                                                        const std::string& revision,
+                                                        std::vector<std::string>& revisions) const;
+  [[nodiscard]] FsForgetter::Removed removed() const;
   [[nodiscard]] OffloadError labelled(const OffloadError& error) const;
   void log(const std::string& line) const;
 

@@ -66,7 +66,11 @@ std::optional<Writer> writer_of(std::string_view name) {
 
 bool is_alive(pid_t pid) { return ::kill(pid, 0) == 0 || errno == EPERM; }
 
-bool is_left_over(const std::string& path, std::string_view name) {
+}  // namespace
+
+bool is_left_over_temp_file(const std::string& path) {
+  const auto slash = path.rfind('/');
+  const std::string_view name = std::string_view(path).substr(slash + 1);  // npos + 1: all of it
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
   const auto writer = writer_of(name);
@@ -75,8 +79,6 @@ bool is_left_over(const std::string& path, std::string_view name) {
   if (writer->pid == ::getpid()) return info.st_mtime + kClockSlackS < kProcessStart;
   return !is_alive(writer->pid);
 }
-
-}  // namespace
 
 TempNames::TempNames()
     : prefix_("_" + fixed_hex(host_hash(), 8) + "-" + std::to_string(::getpid()) + "-") {
@@ -107,8 +109,7 @@ SweepResult sweep_temp_files(const std::string& chunk_dir, Duration patience) {
     }
     const std::string& path = it->path().native();
     if (!path.ends_with(kSuffix)) continue;
-    const std::string name = it->path().filename().native();
-    if (!is_left_over(path, name))
+    if (!is_left_over_temp_file(path))
       ++result.kept;
     else if (::unlink(path.c_str()) == 0)
       ++result.removed;

@@ -22,6 +22,11 @@ class TempNames {
   std::uint64_t number_;
 };
 
+/// True for a file that its writer will not finish: of this host whose process is gone, of an earlier
+/// process with our pid, of other hosts and programs untouched for an hour. The name ends in ".tmp", or
+/// is made likewise with another ending of three letters.
+[[nodiscard]] bool is_left_over_temp_file(const std::string& path);
+
 struct SweepResult {
   std::uint64_t removed = 0;
   std::uint64_t kept = 0;    ///< of writers that may be alive

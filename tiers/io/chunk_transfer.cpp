@@ -12,7 +12,8 @@ IoRequest ChunkTransfer::next() const {
   request.op = plan_.op;
   request.fd = plan_.fd;
   request.tag = tag_;
-  if (is_sync()) return request;
+  request.path = plan_.path;
+  if (!moves_bytes()) return request;
   request.offset = plan_.offset + cursor_;
   request.buffer = plan_.buffer + cursor_;
   request.length = static_cast<std::uint32_t>(
@@ -28,7 +29,7 @@ bool ChunkTransfer::complete(std::int32_t result) {
     return false;
   }
   if (result < 0) return end(-result);
-  if (is_sync()) return end(0);
+  if (!moves_bytes()) return end(0);
 
   const auto moved = static_cast<std::uint64_t>(result);
   const std::uint64_t asked = next().length;

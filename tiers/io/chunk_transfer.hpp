@@ -26,9 +26,10 @@ class ChunkTransfer {
     int fd = -1;
     std::uint64_t offset = 0;
     std::byte* buffer = nullptr;
-    std::uint64_t length = 0;  ///< multiple of kAlignment; 0 for the sync operations
+    std::uint64_t length = 0;  ///< multiple of kAlignment; 0 for the sync operations and unlink
     int buffer_index = -1;
     std::uint32_t request_bytes_max = kRequestBytesMax;  ///< multiple of kAlignment
+    const char* path = nullptr;                          ///< unlink only
   };
 
   ChunkTransfer() = default;
@@ -47,8 +48,8 @@ class ChunkTransfer {
 
  private:
   bool end(int error);
-  [[nodiscard]] bool is_sync() const {
-    return plan_.op == IoOp::sync_data || plan_.op == IoOp::sync_file;
+  [[nodiscard]] bool moves_bytes() const {
+    return plan_.op == IoOp::read || plan_.op == IoOp::write;
   }
 
   Plan plan_;

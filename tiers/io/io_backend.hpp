@@ -31,6 +31,10 @@ class IoBackend {
   /// Ends a present or the next wait of reap(). Any thread; cheap, never blocks.
   virtual void wake() = 0;
 
+  /// The lane's last call, with nothing in flight: what runs for it ends. Any later call but the
+  /// destructor's is an error.
+  virtual void close() {}
+
   /// Requests pushed and not yet reaped.
   [[nodiscard]] virtual std::size_t in_flight() const = 0;
   /// Registered buffer that holds all of the range, -1 if none does.

@@ -1,5 +1,6 @@
 #include "kv_offload/tiers/io/lane.hpp"
 
+#include "kv_offload/tiers/io/io_thread.hpp"
 #include "kv_offload/tiers/io/lane_inbox.hpp"
 #include "kv_offload/tiers/io/lane_worker.hpp"
 #include "kv_offload/tiers/io/sink_gate.hpp"
@@ -10,8 +11,6 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <pthread.h>
-#include <signal.h>
 #include <thread>
 #include <utility>
 
@@ -22,18 +21,6 @@ namespace {
 /// Setting up a ring and registering 4 GiB takes 130 ms; a thread that needs longer is not coming.
 constexpr auto kStartPatience = std::chrono::seconds(30);
 constexpr auto kDestructorPatience = std::chrono::seconds(5);
-
-void name_this_thread(const std::string& lane) {
-  const std::string name = ("kvo-" + lane).substr(0, 15);  // the kernel's limit
-  ::pthread_setname_np(::pthread_self(), name.c_str());
-}
-
-/// The embedding process' signal handlers run on its own threads.
-void block_signals() {
-  sigset_t all;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
 
 }  // namespace
 
@@ -63,6 +50,14 @@ struct Lane::State {
   std::optional<Expected<std::string>> opened;
   std::thread thread;
 
+  /// What the device may still touch, the storage's buffers and descriptors among it, is never freed.
+  static void keep_for_ever(const std::shared_ptr<State>& state) {
+    static std::mutex kept_mutex;
+    static auto* kept = new std::vector<std::shared_ptr<State>>;  // never destroyed, on purpose
+    const std::lock_guard lock(kept_mutex);
+    kept->push_back(state);
+  }
+
   void enter(Phase next) {
     const std::lock_guard lock(mutex);
     phase = next;
@@ -83,6 +78,7 @@ Expected<std::string> Lane::start() {
     return {OffloadErrc::invalid_argument, s.options.name + ": a lane starts once"};
   s.phase = State::Phase::starting;
   try {
+    const SignalsBlocked signals_blocked;
     s.thread = std::thread([state = state_] { run_thread(state); });
   } catch (const std::exception& e) {
     s.phase = State::Phase::ended;
@@ -95,8 +91,7 @@ Expected<std::string> Lane::start() {
 
 void Lane::run_thread(const std::shared_ptr<State>& state) {
   State& s = *state;
-  block_signals();
-  name_this_thread(s.options.name);
+  name_this_thread("kvo-" + s.options.name);
   auto opened = s.backend->open();
   const bool is_open = opened.has_value();
   if (!is_open) {
@@ -117,6 +112,10 @@ void Lane::run_thread(const std::shared_ptr<State>& state) {
       s.sink.lane_died(worker.failure());
     }
     s.has_loose_io = s.backend->in_flight() > 0;
+    if (s.has_loose_io)
+      s.keep_for_ever(state);
+    else
+      s.backend->close();
   }
   s.enter(State::Phase::ended);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_offload/messages/lookup.hpp"
+#include "kv_offload/messages/monotonic_time.hpp"
 #include "kv_offload/messages/offload_key.hpp"
 #include "kv_offload/messages/transfer_job.hpp"
 #include "kv_offload/tiers/io/io_request.hpp"
@@ -44,14 +45,15 @@ struct StorageStep {
   static StorageStep wait() { return {false, {}, IoOp::read, -1, 0, true, false}; }
 };
 
-/// I/O of the storage itself, of no key's row. Buffer and descriptor stay valid until own_io_over().
+/// I/O of the storage itself, of no key's row. Buffer, path and descriptor stay valid until own_io_over().
 struct OwnIo {
   IoOp op = IoOp::read;
   int fd = -1;
   std::uint64_t offset = 0;
   std::byte* buffer = nullptr;
-  std::uint64_t length = 0;  ///< multiple of 4096; 0 for syncs
-  std::uint64_t id = 0;      ///< the storage's own name for it
+  std::uint64_t length = 0;    ///< multiple of 4096; 0 for syncs and unlink
+  std::uint64_t id = 0;        ///< the storage's own name for it
+  const char* path = nullptr;  ///< unlink only
 };
 
 /// CPU time that one transfer takes in a storage besides its digest, microseconds; a lane's turn has a
@@ -112,6 +114,9 @@ class LaneStorage {
   virtual void own_io_over(std::uint64_t /*id*/, const IoEnd& /*io*/) {}
   /// A transfer that waits and goes on now, with its next step. Asked at every turn until false.
   virtual bool next_resumed(TransferSlot& /*slot*/, StorageStep& /*step*/) { return false; }
+  /// How long an idle lane may sleep before next_own_io is asked again: for work that is done in pieces
+  /// between turns.
+  [[nodiscard]] virtual Duration own_work_wait() const { return Duration::max(); }
 };
 
 }  // namespace kv_offload

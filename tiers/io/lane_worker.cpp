@@ -42,7 +42,9 @@ LaneWorker::LaneWorker(const LaneOptions& options, IoBackend& backend, LaneStora
       sink_(sink),
       counters_(counters),
       abandoned_(abandoned),
-      faults_(options.faults) {
+      faults_(options.faults),
+      directions_{Direction(options), Direction(options)},
+      joiner_(options.joins_max, options.join_bytes_max) {
   const std::uint32_t count = 2 * options_.queue_depth;
   transfers_.resize(count);
   free_slots_.reserve(count);
@@ -52,9 +54,7 @@ LaneWorker::LaneWorker(const LaneOptions& options, IoBackend& backend, LaneStora
   own_.resize(storage_.own_io_max());
   own_tag_ = count;
   join_tag_ = own_tag_ + static_cast<std::uint32_t>(own_.size());
-  joins_.resize(std::max(options_.joins_max, 1U));
-  join_buffers_.resize(joins_.size());
-  for (std::size_t i = joins_.size(); i > 0; --i) free_joins_.push_back(i - 1);
+  joined_.resize(joiner_.writes_max());
   costs_ = storage_.costs();
   storage_.reserve_slots(count);
 }
@@ -62,7 +62,8 @@ LaneWorker::LaneWorker(const LaneOptions& options, IoBackend& backend, LaneStora
 /// Copies that the device may still read are left to it.
 LaneWorker::~LaneWorker() {
   if (backend_.in_flight() == 0) return;
-  for (auto& buffer : join_buffers_) (void)buffer.release();
+  joiner_.leak();
+  for (Transfer& transfer : transfers_) (void)transfer.scratch.release();
 }
 
 LaneWorker::End LaneWorker::run() {
@@ -129,7 +130,7 @@ bool LaneWorker::has_room(bool is_load) const {
   const Direction& d = directions_[is_load ? 1 : 0];
   return d.transfers < options_.queue_depth &&
          (d.bytes_in_flight == 0 ||
-          d.bytes_in_flight + options_.primary.row_bytes <= options_.inflight_bytes_max);
+          d.bytes_in_flight + options_.primary.row_bytes <= d.cap.bytes());
 }
 
 /// The direction whose next key may start now, if any: loads before stores, but not for ever.
@@ -240,6 +241,7 @@ void LaneWorker::start_own_io() {
     plan.offset = io.offset;
     plan.buffer = io.buffer;
     plan.length = io.length;
+    plan.path = io.path;
     const auto tag = own_tag_ + static_cast<std::uint32_t>(i);
     own = {true, io.id, ChunkTransfer(plan, tag)};
     ++own_out_;
@@ -265,8 +267,8 @@ void LaneWorker::start_io(TransferSlot slot, const StorageStep& step) {
   }
   t.io = ChunkTransfer(plan, slot);
   t.io_started = options_.now();
-  if (step.may_join && 2 * plan.length <= options_.join_bytes_max)
-    to_join_.push_back(slot);
+  if (step.may_join && joiner_.takes(plan.length))
+    joiner_.add(slot, plan);
   else
     to_push_.push_back(slot);
 }
@@ -286,7 +288,7 @@ void LaneWorker::corrupt_on_the_way(TransferSlot slot, ChunkTransfer::Plan& plan
 ChunkTransfer& LaneWorker::io_of(std::uint32_t tag) {
   if (tag < own_tag_) return transfers_[tag].io;
   if (tag < join_tag_) return own_[tag - own_tag_].io;
-  return joins_[tag - join_tag_].io;
+  return joined_[tag - join_tag_];
 }
 
 /// Hands requests to the backend while it has room. True: it took some.
@@ -297,56 +299,19 @@ bool LaneWorker::push_waiting() {
       to_push_.pop_front();
       pushed = true;
     }
-    if (!to_push_.empty() || to_join_.empty() || free_joins_.empty()) return pushed;
-    join_next();
+    if (!to_push_.empty() || !join_next()) return pushed;
   }
 }
 
-/// Makes one request of the rows at the front that are neighbours in the file. Few are out at a time, so
-/// that rows gather while the device works. A row without neighbours goes as it is.
-void LaneWorker::join_next() {
-  const std::size_t join_idx = free_joins_.back();
-  free_joins_.pop_back();
-  JoinedWrite& join = joins_[join_idx];
-  join.members.clear();
-  ChunkTransfer::Plan plan = transfers_[to_join_.front()].plan;
-  plan.length = 0;
-  while (!to_join_.empty()) {
-    const ChunkTransfer::Plan& row = transfers_[to_join_.front()].plan;
-    const bool fits = row.fd == plan.fd && row.offset == plan.offset + plan.length &&
-                      plan.length + row.length <= options_.join_bytes_max;
-    if (!fits) break;
-    plan.length += row.length;
-    join.members.push_back(to_join_.front());
-    to_join_.pop_front();
-  }
-  if (join.members.size() > 1 && !copy_together(join_idx, plan)) {
-    for (const TransferSlot slot : join.members) to_push_.push_back(slot);
-    free_joins_.push_back(join_idx);
-    return;
-  }
+/// False: no rows wait to be joined, or enough such writes are out.
+bool LaneWorker::join_next() {
+  const auto write = joiner_.begin_next();
+  if (!write) return false;
   const MonotonicTime now = options_.now();
-  for (const TransferSlot slot : join.members) transfers_[slot].io_started = now;
-  const auto tag = join_tag_ + static_cast<std::uint32_t>(join_idx);
-  join.io = ChunkTransfer(plan, tag);
+  for (const TransferSlot slot : joiner_.members(*write)) transfers_[slot].io_started = now;
+  const std::uint32_t tag = join_tag_ + *write;
+  joined_[*write] = ChunkTransfer(joiner_.plan(*write), tag);
   to_push_.push_back(tag);
-}
-
-/// False: no memory for the copy.
-bool LaneWorker::copy_together(std::size_t join_idx, ChunkTransfer::Plan& plan) {
-  auto& buffer = join_buffers_[join_idx];
-  if (!buffer)
-    buffer.reset(static_cast<std::byte*>(
-        std::aligned_alloc(ChunkTransfer::kAlignment, options_.join_bytes_max)));
-  if (!buffer) return false;
-  std::byte* at = buffer.get();
-  for (const TransferSlot slot : joins_[join_idx].members) {
-    const ChunkTransfer::Plan& row = transfers_[slot].plan;
-    std::memcpy(at, row.buffer, row.length);
-    at += row.length;
-  }
-  plan.buffer = buffer.get();
-  plan.buffer_index = -1;
   return true;
 }
 
@@ -374,13 +339,12 @@ void LaneWorker::completed(const IoCompletion& completion) {
 }
 
 /// Each row of a joined write ends as the whole did.
-void LaneWorker::join_completed(std::size_t join_idx) {
-  JoinedWrite& join = joins_[join_idx];
-  const int error = join.io.error();
-  for (const TransferSlot slot : join.members)
+void LaneWorker::join_completed(std::uint32_t write) {
+  const int error = joined_[write].error();
+  for (const TransferSlot slot : joiner_.members(write))
     row_completed(slot,
                   error != 0 ? -error : static_cast<std::int32_t>(transfers_[slot].plan.length));
-  free_joins_.push_back(join_idx);
+  joiner_.end(write);
 }
 
 void LaneWorker::row_completed(TransferSlot slot, std::int32_t result) {
@@ -411,8 +375,14 @@ void LaneWorker::release_held(MonotonicTime now) {
 /// The device is done with the transfer's buffer; the rest is the CPU's.
 void LaneWorker::io_over(TransferSlot slot) {
   Transfer& t = transfers_[slot];
-  t.io_time += options_.now() - t.io_started;
-  if (t.moves_row) direction(t.is_load).bytes_in_flight -= options_.primary.row_bytes;
+  const MonotonicTime now = options_.now();
+  const Duration took = now - t.io_started;
+  t.io_time += took;
+  if (t.moves_row) {
+    Direction& d = direction(t.is_load);
+    d.bytes_in_flight -= options_.primary.row_bytes;
+    d.cap.completed(options_.primary.row_bytes, took, now);
+  }
   t.scratch.reset();
   work_.push_back({slot, false});
 }
@@ -469,7 +439,8 @@ Duration LaneWorker::time_to_wait() {
   if (has_room(true)) wake_for |= LaneInbox::kLoads;
   if (has_room(false) && !is_waiting(true)) wake_for |= LaneInbox::kStores;
   if (!inbox_.may_sleep(wake_for)) return Duration::zero();
-  if (held_.empty()) return kIdleWait;
+  const Duration idle = own_.empty() ? kIdleWait : std::min(kIdleWait, storage_.own_work_wait());
+  if (held_.empty()) return idle;
   if (faults_.hangs()) return kFaultPoll;
   MonotonicTime next = due(held_.front());
   for (const Held& held : held_) next = std::min(next, due(held));

@@ -2,12 +2,14 @@
 
 #include "kv_offload/tiers/io/active_job.hpp"
 #include "kv_offload/tiers/io/chunk_transfer.hpp"
+#include "kv_offload/tiers/io/inflight_cap.hpp"
 #include "kv_offload/tiers/io/io_backend.hpp"
 #include "kv_offload/tiers/io/lane_faults.hpp"
 #include "kv_offload/tiers/io/lane_inbox.hpp"
 #include "kv_offload/tiers/io/lane_options.hpp"
 #include "kv_offload/tiers/io/lane_storage.hpp"
 #include "kv_offload/tiers/io/sink_gate.hpp"
+#include "kv_offload/tiers/io/write_joiner.hpp"
 
 #include <absl/container/flat_hash_map.h>
 
@@ -21,12 +23,6 @@
 #include <vector>
 
 namespace kv_offload {
-
-/// Several rows that are neighbours in a file, written by one request from one copy. Lane thread.
-struct JoinedWrite {
-  std::vector<TransferSlot> members;
-  ChunkTransfer io;
-};
 
 /// What a lane's thread does. One turn: answer probes, start transfers as far as the caps allow, hand
 /// them to the device, then do a bounded piece of the work that needs the CPU (digests, renames), then
@@ -78,7 +74,10 @@ class LaneWorker {
     MonotonicTime finished;
   };
   struct Direction {
+    explicit Direction(const LaneOptions& options)
+        : cap(options.primary.row_bytes, options.inflight_bytes_max) {}
     ActiveJob* current = nullptr;  // its keys are being started
+    InflightCap cap;
     std::uint64_t bytes_in_flight = 0;
     std::uint32_t transfers = 0;
   };
@@ -101,11 +100,10 @@ class LaneWorker {
   void start_own_io();
   [[nodiscard]] ChunkTransfer& io_of(std::uint32_t tag);
   bool push_waiting();
-  void join_next();
-  bool copy_together(std::size_t join_idx, ChunkTransfer::Plan& plan);
+  bool join_next();
   void completed(const IoCompletion& completion);
   void row_completed(TransferSlot slot, std::int32_t result);
-  void join_completed(std::size_t join_idx);
+  void join_completed(std::uint32_t write);
   void io_over(TransferSlot slot);
   [[nodiscard]] MonotonicTime due(const Held& held) const;
   void release_held(MonotonicTime now);
@@ -138,10 +136,8 @@ class LaneWorker {
   std::uint32_t join_tag_ = 0;
   std::vector<Own> own_;  // as many as the storage asked for
   std::size_t own_out_ = 0;
-  std::vector<JoinedWrite> joins_;                                     // joins_max
-  std::vector<std::unique_ptr<std::byte, FreeAligned>> join_buffers_;  // made on first use
-  std::vector<std::size_t> free_joins_;
-  std::deque<TransferSlot> to_join_;       // at most one entry per slot
+  WriteJoiner joiner_;
+  std::vector<ChunkTransfer> joined_;      // of the joiner's writes, by their number
   std::deque<std::uint32_t> to_push_;      // at most one entry per tag
   std::deque<Work> work_;                  // at most two entries per slot
   std::vector<Held> held_;                 // at most one entry per slot

@@ -75,6 +75,7 @@ std::int32_t ScriptedBackend::perform(const Pending& pending) {
     case IoOp::write: result = ::pwrite(r.fd, r.buffer, length, offset); break;
     case IoOp::sync_data: result = ::fdatasync(r.fd); break;
     case IoOp::sync_file: result = ::fsync(r.fd); break;
+    case IoOp::unlink: result = ::unlink(r.path); break;
   }
   return static_cast<std::int32_t>(result < 0 ? -errno : result);
 }

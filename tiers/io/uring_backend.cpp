@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,13 +21,18 @@ constexpr std::uint64_t kWakeTag = ~std::uint64_t{0};
 /// many in a row (10 s) the ring counts as dead.
 constexpr std::uint32_t kRefusalsMax = 10'000;
 
+/// Ends each line that says why there is no ring.
+constexpr const char* kWayOut = "; \"io\": \"threads\" does without";
+
 struct RingFlags {
   unsigned flags;
   const char* name;
 };
 
-std::string refusal(int error) {
-  std::string line = "io_uring is not available (io_uring_setup: ";
+std::string refusal(const char* call, int error) {
+  std::string line = "io_uring is not available (";
+  line += call;
+  line += ": ";
   line += std::strerror(error);
   line += "): ";
   if (error == ENOMEM)
@@ -37,7 +43,7 @@ std::string refusal(int error) {
     line +=
         "the kernel or the container's seccomp profile forbids it; allow io_uring_setup, "
         "io_uring_enter and io_uring_register, and set kernel.io_uring_disabled to 0";
-  return line;
+  return line + kWayOut;
 }
 
 __kernel_timespec to_timespec(Duration d) {
@@ -73,7 +79,9 @@ Expected<std::string> UringBackend::open() {
   std::string description = std::move(ring).value();
   if (const std::string missing = missing_operations(); !missing.empty())
     return {OffloadErrc::unsupported,
-            "io_uring of this kernel lacks " + missing + ": Linux 5.11 or newer is needed"};
+            "io_uring of this kernel lacks " + missing + ": Linux 5.11 or newer is needed" + kWayOut};
+  if (const int error = try_entering(); error != 0)
+    return {OffloadErrc::unsupported, refusal("io_uring_enter", error)};
   wake_fd_ = ::eventfd(0, EFD_CLOEXEC);
   if (wake_fd_ < 0) {
     return {OffloadErrc::io_error, std::string("eventfd: ") + std::strerror(errno)};
@@ -102,10 +110,22 @@ Expected<std::string> UringBackend::set_up_ring() {
     }
     if (error != EINVAL) break;
   }
-  return {OffloadErrc::unsupported, refusal(error)};
+  return {OffloadErrc::unsupported, refusal("io_uring_setup", error)};
 }
 
-std::string UringBackend::missing_operations() const {
+/// A profile may allow a ring and forbid its use: nothing is sent through it to find out. 0 or an errno.
+int UringBackend::try_entering() {
+  io_uring_sqe* sqe = io_uring_get_sqe(&ring_->uring);
+  io_uring_prep_nop(sqe);
+  int result = io_uring_submit_and_wait(&ring_->uring, 1);
+  while (result == -EINTR) result = io_uring_submit_and_wait(&ring_->uring, 1);
+  if (result < 0) return -result;
+  io_uring_cqe* cqe = nullptr;
+  if (io_uring_peek_cqe(&ring_->uring, &cqe) == 0) io_uring_cqe_seen(&ring_->uring, cqe);
+  return 0;
+}
+
+std::string UringBackend::missing_operations() {
   if ((ring_->uring.features & IORING_FEAT_EXT_ARG) == 0) return "timed waits (EXT_ARG)";
   io_uring_probe* probe = io_uring_get_probe_ring(&ring_->uring);
   if (probe == nullptr) return "the operation probe";
@@ -120,6 +140,8 @@ std::string UringBackend::missing_operations() const {
   for (const auto& [op, name] : kNeeded)
     if (io_uring_opcode_supported(probe, op) == 0)
       missing += (missing.empty() ? "" : ", ") + std::string(name);
+  has_unlink_ =
+      options_.unlink_in_ring && io_uring_opcode_supported(probe, IORING_OP_UNLINKAT) != 0;
   io_uring_free_probe(probe);
   return missing;
 }
@@ -166,6 +188,11 @@ void UringBackend::post_wake_read() {
 bool UringBackend::push(const IoRequest& request) {
   assert(request.tag != kWakeTag);
   if (in_flight_ >= options_.queue_depth) return false;
+  if (request.op == IoOp::unlink && !has_unlink_) {
+    ready_.push_back({request.tag, ::unlink(request.path) == 0 ? 0 : -errno});
+    ++in_flight_;
+    return true;
+  }
   io_uring_sqe* sqe = io_uring_get_sqe(&ring_->uring);
   if (sqe == nullptr) return false;
   switch (request.op) {
@@ -185,6 +212,7 @@ bool UringBackend::push(const IoRequest& request) {
       break;
     case IoOp::sync_data: io_uring_prep_fsync(sqe, request.fd, IORING_FSYNC_DATASYNC); break;
     case IoOp::sync_file: io_uring_prep_fsync(sqe, request.fd, 0); break;
+    case IoOp::unlink: io_uring_prep_unlinkat(sqe, AT_FDCWD, request.path, 0); break;
   }
   sqe->user_data = request.tag;
   ++in_flight_;
@@ -196,7 +224,7 @@ int UringBackend::submit() { return tolerate(io_uring_submit_and_get_events(&rin
 int UringBackend::reap(std::vector<IoCompletion>& completions, Duration wait) {
   if (!wake_posted_) post_wake_read();
   int result = 0;
-  if (wait <= Duration::zero()) {
+  if (wait <= Duration::zero() || !ready_.empty()) {
     result = io_uring_submit_and_get_events(&ring_->uring);
   } else {
     __kernel_timespec timeout = to_timespec(wait);
@@ -238,6 +266,9 @@ void UringBackend::take_completions(std::vector<IoCompletion>& completions) {
     --in_flight_;
   }
   io_uring_cq_advance(&ring_->uring, count);
+  completions.insert(completions.end(), ready_.begin(), ready_.end());
+  in_flight_ -= ready_.size();
+  ready_.clear();
   if (!wake_posted_) post_wake_read();
 }
 
@@ -250,7 +281,7 @@ void UringBackend::wake() {
 std::string why_no_uring() {
   io_uring ring{};
   const int result = io_uring_queue_init(2, &ring, 0);
-  if (result < 0) return refusal(-result);
+  if (result < 0) return refusal("io_uring_setup", -result);
   io_uring_queue_exit(&ring);
   return {};
 }

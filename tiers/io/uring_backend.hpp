@@ -15,12 +15,14 @@ struct UringOptions {
   std::uint32_t queue_depth = 128;  ///< requests in flight at most
   PrimaryView primary;              ///< registered as fixed buffers where the machine allows it
   bool register_buffers = true;
+  bool unlink_in_ring = true;  ///< false: as on a kernel that cannot
 };
 
 /// io_uring through liburing. The ring is set up with SINGLE_ISSUER|DEFER_TASKRUN where the kernel has
 /// them, and with plain flags otherwise. An eventfd read stays posted in the ring so that wake() ends a
 /// wait. Rows of the primary tier are registered (each registered buffer at most 1 GiB, ending at a
-/// row's end); without enough lockable memory plain operations are used, and open() says so.
+/// row's end); without enough lockable memory plain operations are used, and open() says so. Names are removed by the ring's worker
+/// threads; a kernel whose ring cannot is asked directly, and the lane waits for it.
 class UringBackend final : public IoBackend {
  public:
   explicit UringBackend(UringOptions options);
@@ -40,7 +42,8 @@ class UringBackend final : public IoBackend {
   struct Ring;
 
   Expected<std::string> set_up_ring();
-  std::string missing_operations() const;
+  std::string missing_operations();
+  int try_entering();
   std::string register_rows();
   void post_wake_read();
   int tolerate(int result);
@@ -52,6 +55,8 @@ class UringBackend final : public IoBackend {
   bool wake_posted_ = false;
   std::uint64_t wake_count_ = 0;  ///< where the kernel puts the eventfd's value
   std::size_t in_flight_ = 0;
+  bool has_unlink_ = false;           ///< the kernel's ring can
+  std::vector<IoCompletion> ready_;  ///< of requests done without the ring; counted as in flight
   std::uint32_t refusals_ = 0;     ///< submits in a row that the kernel had no room for
   ChunkId chunks_per_buffer_ = 0;  ///< 0: nothing registered
 };
