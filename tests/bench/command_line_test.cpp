@@ -30,7 +30,7 @@ Run run(std::vector<const char*> arguments) {
 TEST_CASE("a wrong command line is one line that names the option, and status 2", "[bench][unit]") {
   const std::vector<std::pair<std::vector<const char*>, std::string>> cases{
       {{}, "subcommand"},
-      {{"io"}, "io: no such subcommand"},
+      {{"flush"}, "flush: no such subcommand"},
       {{"replay"}, "--trace"},
       {{"replay", "--trace", "a", "--synthetic", "multi-turn"}, "--trace"},
       {{"replay", "--synthetic", "nothing"}, "--synthetic"},

@@ -55,5 +55,14 @@ refused "$(printf 'k%.0s' {1..60})...: unknown key" check-config "$work/long_key
 refused 'is required' check-config
 refused "$work/no/such/place" replay --synthetic multi-turn --tier fs --dir "$work/no/such/place"
 refused 'no_such_tier' replay --synthetic multi-turn --tier no_such_tier
+mkdir "$work/nothing"
+echo 'no extent file' > "$work/text"
+refused "$work/missing: No such file or directory" inspect "$work/missing"
+refused "$work/nothing: holds no chunks" inspect "$work/nothing"
+refused "$work/text: is not an extent file" inspect "$work/text" --verify
+refused '--purge-quarantined is for' inspect "$work/text" --purge-quarantined
+refused '--config is for an extent file' inspect "$work/nothing" --config "$work/cut.json"
+refused 'limit' inspect "$work/nothing" --limit=-1
+refused 'path is required' inspect
 
 ((failures == 0)) || fail "$failures inputs"

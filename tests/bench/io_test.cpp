@@ -1,0 +1,158 @@
+#include "kv_offload/bench/io.hpp"
+
+#include "kv_offload/bench/command_line.hpp"
+#include "kv_offload/bench/io_measure.hpp"
+#include "kv_offload/bench/work_dir.hpp"
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+using namespace kv_offload;
+using namespace kv_offload::bench;
+using nlohmann::json;
+
+namespace {
+
+/// Small enough for a test, large enough that every chunk waits for another one.
+struct Fixture {
+  Fixture() {
+    options.shape.chunk_bytes = 16 << 10;
+    options.shape.set_bytes = 2 << 20;
+    options.shape.depth = 8;
+    options.pairs = 2;
+    options.seconds = 0.2;
+    options.output.json_file = (dir.path() / "out.json").string();
+  }
+  json run(int expected = kHeld) {
+    std::ostringstream out;
+    const int status = run_io(options, out, err);
+    INFO(err.str());
+    REQUIRE(status == expected);
+    text = out.str();
+    if (status == kUsageError) return {};
+    std::ifstream file(*options.output.json_file);
+    return json::parse(file);
+  }
+  static const json& series(const json& document, std::size_t block, const std::string& name) {
+    for (const auto& entry : document["blocks"][block]["series"])
+      if (entry["name"] == name) return entry;
+    FAIL("no series " << name);
+    return document;
+  }
+
+  WorkDir dir = WorkDir::open(std::nullopt).value();
+  IoOptions options;
+  std::string text;
+  std::ostringstream err;
+};
+
+int command(std::vector<std::string> words, std::string& err_text) {
+  std::vector<const char*> argv{"kv-offload-bench", "io"};
+  for (const auto& word : words) argv.push_back(word.c_str());
+  std::ostringstream out, err;
+  const int status = run_command_line(static_cast<int>(argv.size()), argv.data(), out, err);
+  err_text = err.str();
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "a tier is measured beside an engine and the floor, pair by pair", "[engine]") {
+  options.shape.tier = GENERATE("fs", "extent");
+  options.engine = options.against_floor = true;
+  const json document = run();
+  REQUIRE(document["blocks"].size() == 2);
+  for (std::size_t block = 0; block < 2; ++block) {
+    for (const char* name : {"tier", "engine", "floor"}) {
+      const json& entry = series(document, block, name);
+      CHECK(entry["values"].size() == 2);
+      CHECK(*std::min_element(entry["values"].begin(), entry["values"].end()) > 0.0);
+      CHECK(entry["cpu_us_per_chunk"] > 0.0);
+    }
+    // A ratio belongs to the two values of its own round.
+    const json& tier = series(document, block, "tier");
+    const json& floor = series(document, block, "floor");
+    CHECK_FALSE(tier.contains("ratio"));
+    for (std::size_t round = 0; round < 2; ++round)
+      CHECK(floor["ratio"]["values"][round].get<double>() ==
+            Approx(tier["values"][round].get<double>() / floor["values"][round].get<double>()));
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "loads are timed with and without stores beside them", "[engine]") {
+  options.what = IoWhat::latency;
+  options.shape.tier = GENERATE("fs", "extent");
+  const json document = run();
+  CHECK(series(document, 0, "p99 idle")["median"] > 0.0);
+  CHECK(series(document, 0, "p99 idle")["ratio"]["values"].size() == 2);
+  CHECK(series(document, 0, "stores, MiB/s")["median"] > 0.0);
+}
+
+TEST_CASE_METHOD(Fixture, "passes over memory are compared with the pass that must be made anyway", "[engine]") {
+  options.what = IoWhat::memory;
+  options.shape.chunk_bytes = 2 << 20;
+  const json document = run();
+  for (const char* name : {"read", "digest", "copy", "copy and digest"})
+    CHECK(series(document, 0, name)["median"] > 0.0);
+  CHECK(series(document, 0, "read").contains("ratio"));
+  CHECK(series(document, 0, "copy").contains("ratio"));
+}
+
+TEST_CASE_METHOD(Fixture, "results are appended as Markdown", "[engine]") {
+  options.markdown_file = (dir.path() / "out.md").string();
+  run();
+  std::ifstream file(*options.markdown_file);
+  std::string first;
+  std::getline(file, first);
+  CHECK(first.find("| store, fs, 16.0 KiB chunks, depth 8 | MiB/s |") == 0);
+}
+
+TEST_CASE_METHOD(Fixture, "what cannot be measured is named with its value and what is allowed") {
+  options.shape.chunk_bytes = 5000;
+  run(kUsageError);
+  CHECK(err.str() == "kv-offload-bench: --chunk-bytes: 5000 is not allowed; expected a multiple of 4 KiB\n");
+  options.shape.chunk_bytes = 1 << 20;
+  err.str({});
+  run(kUsageError);
+  CHECK(err.str() == "kv-offload-bench: --set-bytes: 2.0 MiB is not allowed; expected at least 8 chunks\n");
+}
+
+TEST_CASE("io refuses what its command line does not allow, in one line") {
+  const std::vector<std::vector<std::string>> wrong = {{"--tier", "obj"},   {"--what", "disk"},
+                                                       {"--depth", "0"},    {"--pairs", "0"},
+                                                       {"--load-share", "2"}, {"--set-bytes", "none"},
+                                                       {"--chunk-bytes", "5000"}};
+  for (const auto& words : wrong) {
+    std::string err;
+    CAPTURE(words);
+    CHECK(command(words, err) == kUsageError);
+    CHECK(std::count(err.begin(), err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("keys of a measurement differ and lie in 256 directories") {
+  std::set<std::string> directories;
+  std::set<std::string> names;
+  for (std::uint64_t i = 0; i < 5000; ++i) {
+    const std::string name = to_hex(io_key(i).content_hash());
+    names.insert(name);
+    directories.insert(name.substr(0, 5));
+  }
+  CHECK(names.size() == 5000);
+  CHECK(directories.size() == kIoDirectories);
+}
+
+TEST_CASE("the order of loads names every chunk once and is no order of storing") {
+  auto order = io_order(1000);
+  CHECK_FALSE(std::is_sorted(order.begin(), order.end()));
+  CHECK(order == io_order(1000));
+  std::sort(order.begin(), order.end());
+  for (std::uint32_t i = 0; i < order.size(); ++i) REQUIRE(order[i] == i);
+}
