@@ -148,7 +148,7 @@ TEST_CASE("a store of a key whose file is on its way out waits and is not lost",
   std::atomic<bool> slow{false};
   FsCapacityFixture f(2, scripted([&](const IoRequest& r, std::uint64_t) {
                         ScriptedResult result;
-                        if (slow && r.op == IoOp::unlink) result.after_reaps = 300'000;
+                        if (r.op == IoOp::unlink) result.held = &slow;
                         return result;
                       }));
   f.start();
@@ -162,6 +162,9 @@ TEST_CASE("a store of a key whose file is on its way out waits and is not lost",
   CHECK(f.load(tier_keys(0, 1), 8).failure == TransferFailure::not_found);
   f.memory.fill(0, 0);
   const JobId again = f.submit(f.job(false, tier_keys(0, 1), 0));
+  REQUIRE(f.wait_for([&] { return f.sample("waited_stores_total") == 1; }));
+  CHECK_FALSE(f.sink.has_ended(again));
+  slow = false;
   CHECK(f.end_of(again).success);
   REQUIRE(f.settle());
   CHECK(f.has_file(0));
@@ -174,7 +177,7 @@ TEST_CASE("stores wait when files are removed more slowly than written", "[fs][i
   std::atomic<bool> slow{false};
   FsCapacityFixture f(16, scripted([&](const IoRequest& r, std::uint64_t) {
                         ScriptedResult result;
-                        if (slow && r.op == IoOp::unlink) result.after_reaps = 500'000;
+                        if (r.op == IoOp::unlink) result.held = &slow;
                         return result;
                       }));
   f.config.inflight_bytes_max = 2 * f.bytes_per_chunk;

@@ -33,7 +33,8 @@ int ScriptedBackend::reap(std::vector<IoCompletion>& completions, Duration wait)
   std::uint32_t taken = 0;
   bool waits_for_later_reap = false;
   for (auto it = requests_.begin(); it != requests_.end() && taken < options_.completions_max;) {
-    if (it->plan.never || it->plan.after_reaps > 0) {
+    const bool is_held = it->plan.held != nullptr && it->plan.held->load();
+    if (it->plan.never || it->plan.after_reaps > 0 || is_held) {
       waits_for_later_reap |= !it->plan.never;
       if (it->plan.after_reaps > 0) --it->plan.after_reaps;
       ++it;

@@ -2,6 +2,7 @@
 
 #include "kv_offload/tiers/io/io_backend.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -19,6 +20,7 @@ struct ScriptedResult {
   std::optional<std::uint32_t> length_max;  ///< the operation moves at most so many bytes
   std::uint32_t after_reaps = 0;            ///< completes at the earliest that many reaps later
   bool never = false;                       ///< never completes
+  const std::atomic<bool>* held = nullptr;  ///< not while it is true; outlives the request
 };
 
 /// A small device for tests: does each request with plain system calls at the time it completes, in an
