@@ -36,6 +36,9 @@ class TierTestSink final : public TierSink {
       if (!quiesced_.emplace(job, true).second) violations_ += "quiesced twice; ";
     });
   }
+  void forgot(ForgetId forget, std::uint64_t chunks, std::string /*error*/) override {
+    change([&] { forgot_[forget] = chunks; });
+  }
   void lane_died(std::string why) override {
     change([&] { died_ = std::move(why); });
   }
@@ -52,6 +55,13 @@ class TierTestSink final : public TierSink {
     if (!changed_.wait_for(lock, kPatience, [&] { return verdicts_.contains(probe); }))
       return std::nullopt;
     return verdicts_.at(probe);
+  }
+  /// How many chunks a forget removed.
+  std::optional<std::uint64_t> wait_forgot(ForgetId forget) {
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, kPatience, [&] { return forgot_.contains(forget); }))
+      return std::nullopt;
+    return forgot_.at(forget);
   }
   std::optional<std::string> wait_death() {
     std::unique_lock lock(mutex_);
@@ -90,6 +100,7 @@ class TierTestSink final : public TierSink {
   std::map<ProbeId, std::vector<LookupResult>> verdicts_;
   std::map<JobId, JobResult> outcomes_;
   std::map<JobId, bool> quiesced_;
+  std::map<ForgetId, std::uint64_t> forgot_;
   std::vector<JobId> order_;
   std::optional<std::string> died_;
   std::string violations_;

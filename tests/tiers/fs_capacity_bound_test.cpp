@@ -80,9 +80,8 @@ TEST_CASE("a file tier with a capacity keeps exactly the chunks that its policy 
   FsCapacityFixture f(kRoom);
   f.config.eviction_policy = policy;
   f.start();
-  const auto slots =
-      static_cast<ChunkId>(*f.config.capacity_bytes / (64 << 10) +
-                           leaving_max(*f.config.capacity_bytes, 64 << 10));
+  const auto slots = static_cast<ChunkId>(*f.config.capacity_bytes / (64 << 10) +
+                                          leaving_max(*f.config.capacity_bytes, 64 << 10));
   PolicyModel model(policy, kRoom, slots);
   std::mt19937_64 random(seed);
   for (int i = 0; i < 600; ++i) {
@@ -98,7 +97,8 @@ TEST_CASE("a file tier with a capacity keeps exactly the chunks that its policy 
         break;
       case 3: {
         REQUIRE(f.tier->forget(static_cast<ForgetId>(i), tier_keys(name, 1)));
-        REQUIRE(f.wait_for([&] { return !f.has_file(name) && !f.has(name); }));
+        REQUIRE(f.sink.wait_forgot(static_cast<ForgetId>(i)).has_value());
+        REQUIRE_FALSE(f.has(name));
         model.forget(name);
         break;
       }
@@ -141,11 +141,10 @@ TEST_CASE("what lies on the disk stays below capacity and bytes in flight while 
   const std::size_t descriptors = test::open_descriptors();
   for (int round = 0; round < 12; ++round) {
     std::vector<JobId> jobs;
-    for (ChunkId i = 0; i < 64; ++i)
-      f.memory.fill(i, 100 * static_cast<std::uint64_t>(round) + i);
+    for (ChunkId i = 0; i < 64; ++i) f.memory.fill(i, 100 * static_cast<std::uint64_t>(round) + i);
     for (ChunkId i = 0; i < 64; i += 8)
-      jobs.push_back(f.submit(
-          f.job(false, tier_keys(100 * static_cast<std::uint64_t>(round) + i, 8), i)));
+      jobs.push_back(
+          f.submit(f.job(false, tier_keys(100 * static_cast<std::uint64_t>(round) + i, 8), i)));
     for (const JobId& job : jobs) {
       while (!f.sink.has_ended(job)) CHECK(f.on_disk() <= f.bound());
       CHECK(f.end_of(job).success);
@@ -155,8 +154,7 @@ TEST_CASE("what lies on the disk stays below capacity and bytes in flight while 
   CHECK(f.on_disk() == 16 * f.bytes_per_chunk);
   CHECK(f.directory.files(".tmp").empty());
   CHECK(f.sample("evicted_chunks_total") == 12 * 64 - 16);
-  CHECK(f.sample("evicted_bytes_total") ==
-        static_cast<double>((12 * 64 - 16) * f.bytes_per_chunk));
+  CHECK(f.sample("evicted_bytes_total") == static_cast<double>((12 * 64 - 16) * f.bytes_per_chunk));
   CHECK(test::open_descriptors() == descriptors);
 }
 

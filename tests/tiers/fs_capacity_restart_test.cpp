@@ -283,7 +283,7 @@ TEST_CASE("a record with any byte changed is never taken for a good one", "[fs][
     for (int n = 0; n < changes; ++n)
       damaged[random() % damaged.size()] ^= static_cast<char>(1 + random() % 255);
     if (random() % 4 == 0) damaged.resize(random() % damaged.size());
-    if (random() % 8 == 0) damaged.insert(random() % damaged.size(), std::string(4096, '\1'));
+    if (random() % 8 == 0) damaged.insert(random() % (damaged.size() + 1), std::string(4096, '\1'));
     if (damaged == whole) continue;
     test::write_file(path, damaged);
     CAPTURE(i);
