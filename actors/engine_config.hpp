@@ -94,7 +94,7 @@ struct EngineConfig {
   /// Takes log lines instead of standard error; called from any engine thread, must not block.
   std::function<void(const std::string& level, const std::string& line)> log;
   std::vector<std::string> notes;     ///< accepted keys that have no effect here, and why
-  std::string io = "auto";            ///< I/O of file tiers: auto, uring or threads (tiers/io_mode.hpp)
+  std::string io = "auto";  ///< I/O of file tiers: auto, uring or threads (tiers/io_mode.hpp)
   /// Where a value came from ("config", "derived: …"), by path; filled by parse(). Whoever overrides a
   /// value afterwards may say so here ("command line"). Only shown, never acted on.
   std::map<std::string, std::string> origins;

@@ -1,6 +1,7 @@
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/actors/engine_config_admission.hpp"
 #include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/actors/engine_config_places.hpp"
 #include "kv_offload/actors/engine_metrics_socket.hpp"
 #include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/byte_size.hpp"
@@ -12,12 +13,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <variant>
 
 namespace kv_offload {
@@ -191,25 +190,12 @@ Problem check_eviction(const EngineConfig& config) {
   return refuse("eviction_policy", quoted(config.eviction_policy), "one of: " + list);
 }
 
-std::string tier_path(const EngineConfig& config, std::size_t i) {
-  const std::string& path = config.secondary_tiers[i].path;
-  return path.empty() ? "secondary_tiers[" + std::to_string(i) + "]" : path;
-}
-
-/// Where a tier that counts its bytes keeps them; empty for others. Links are followed where they exist.
+/// Where a tier that counts its bytes keeps them; empty for others.
 std::string place_of(const SecondaryTierConfig& tier) {
-  const char* key = tier.type == "extent" ? "path"
-                    : tier.type == "fs"   ? "root_dir"
-                                          : nullptr;
+  const char* key = tier.type == "extent" ? "path" : tier.type == "fs" ? "root_dir" : nullptr;
   const ConfigNode* node = key != nullptr ? tier.node.find(key) : nullptr;
   const auto* text = node != nullptr ? std::get_if<std::string>(&node->value()) : nullptr;
-  if (text == nullptr) return {};
-  std::error_code error;
-  auto path = std::filesystem::weakly_canonical(*text, error);
-  if (error) path = std::filesystem::path(*text).lexically_normal();
-  std::string place = path.string();
-  while (place.size() > 1 && place.back() == '/') place.pop_back();
-  return place;
+  return text == nullptr ? std::string() : canonical_place(*text);
 }
 
 /// Two tiers in one place: an extent file has one owner, and a capacity of a directory would count what
@@ -225,8 +211,8 @@ Problem check_places(const EngineConfig& config) {
     for (std::size_t j = 0; j < i; ++j)
       if (tiers[j].type == tiers[i].type && place_of(tiers[j]) == place &&
           (counts(tiers[i]) || counts(tiers[j])))
-        return refuse(tier_path(config, i) + (tiers[i].type == "fs" ? ".root_dir" : ".path"),
-                      quoted(place), "another place than that of " + tier_path(config, j));
+        return refuse(tier_path(i) + (tiers[i].type == "fs" ? ".root_dir" : ".path"), quoted(place),
+                      "another place than that of " + tier_path(j));
   }
   return std::nullopt;
 }
@@ -235,9 +221,9 @@ Problem check_places(const EngineConfig& config) {
 Problem check_capacity(const EngineConfig& config, std::size_t i) {
   const SecondaryTierConfig& tier = config.secondary_tiers[i];
   if (tier.type != "fs") return std::nullopt;
-  const auto fs = parse_fs_config(tier.node, tier_path(config, i));
+  const auto fs = parse_fs_config(tier.node, tier_path(i));
   if (!fs || !fs->capacity_bytes || *fs->capacity_bytes >= config.row_bytes()) return std::nullopt;
-  return refuse(tier_path(config, i) + ".capacity_bytes", std::to_string(*fs->capacity_bytes),
+  return refuse(tier_path(i) + ".capacity_bytes", std::to_string(*fs->capacity_bytes),
                 std::string(kByteSizeForms) + " in [one chunk of " +
                     format_bytes(config.row_bytes()) + ", " + format_bytes(kFsCapacityMax) + "]");
 }
@@ -248,8 +234,7 @@ Problem check_tiers(const EngineConfig& config) {
                   "at most " + std::to_string(kTiersMax));
   for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i) {
     const SecondaryTierConfig& tier = config.secondary_tiers[i];
-    const std::string path =
-        tier.path.empty() ? "secondary_tiers[" + std::to_string(i) + "]" : tier.path;
+    const std::string path = tier.path.empty() ? tier_path(i) : tier.path;
     if (tier.type.empty()) return path + ".type: missing; expected the name of a tier type";
     const TierConfig built{tier.type, tier.node, path, config.identity, tier.faults};
     if (auto error = secondary_tiers().validate(built)) return to_string(*error);

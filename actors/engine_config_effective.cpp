@@ -72,7 +72,8 @@ void add_fs_defaults(EffectiveRows& rows, const std::string& path, const ConfigN
   const auto config = parse_fs_config(node, path);
   if (config && config->capacity_bytes) {
     rows.add(path + ".capacity_bytes", std::to_string(*config->capacity_bytes), false, "bytes");
-    rows.derived(path + ".capacity_chunks", std::to_string(*config->capacity_bytes / std::max<std::uint64_t>(row_bytes, 1)),
+    rows.derived(path + ".capacity_chunks",
+                 std::to_string(*config->capacity_bytes / std::max<std::uint64_t>(row_bytes, 1)),
                  "chunks", "capacity_bytes / row_bytes");
     add("eviction_policy", defaults.eviction_policy, "");
   } else {

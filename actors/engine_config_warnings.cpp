@@ -1,6 +1,7 @@
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/actors/engine_config_admission.hpp"
 #include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/actors/engine_config_places.hpp"
 #include "kv_offload/actors/engine_metrics_socket.hpp"
 #include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/example/example_tier.hpp"
@@ -97,8 +98,6 @@ void warn_about_shares(const EngineConfig& config, Warnings& warnings) {
         "may be evicted before the request that asked for it reads it");
 }
 
-std::string tier_path(std::size_t tier) { return "secondary_tiers[" + std::to_string(tier) + "]"; }
-
 bool is_off(const ConfigNode* node) {
   if (node == nullptr) return false;
   const auto* b = std::get_if<bool>(&node->value());
@@ -109,23 +108,18 @@ bool is_off(const ConfigNode* node) {
 void warn_about_checksums(const EngineConfig& config, Warnings& warnings) {
   for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i)
     if (is_off(config.secondary_tiers[i].node.find("checksum")))
-      warnings.push_back(tier_path(i) +
-                         ".checksum: off: damaged or misplaced bytes are served as if they were right");
+      warnings.push_back(
+          tier_path(i) +
+          ".checksum: off: damaged or misplaced bytes are served as if they were right");
 }
-
 
 void warn_about_directories(const EngineConfig& config, std::size_t i, Warnings& warnings) {
   const auto& tiers = config.secondary_tiers;
   const std::string* root = string_of(tiers[i].node, "root_dir");
   if (root == nullptr) return;
-  const auto normal = [](const std::string& dir) {
-    auto text = std::filesystem::path(dir).lexically_normal().string();
-    while (text.size() > 1 && text.back() == '/') text.pop_back();
-    return text;
-  };
   for (std::size_t j = 0; j < i; ++j) {
     const std::string* other = string_of(tiers[j].node, "root_dir");
-    if (other != nullptr && normal(*other) == normal(*root))
+    if (other != nullptr && canonical_place(*other) == canonical_place(*root))
       warnings.push_back(tier_path(i) + ".root_dir: the same directory as " + tier_path(j) +
                          ": one copy is counted as two, and each tier finds what the other wrote");
   }
@@ -167,9 +161,9 @@ void warn_about_capacities(const EngineConfig& config, Warnings& warnings) {
     const Capacity own = capacity_of(config, i);
     if (config.secondary_tiers[i].type == "fs" &&
         config.secondary_tiers[i].node.find("capacity_bytes") == nullptr)
-      warnings.push_back(
-          tier_path(i) + ".capacity_bytes: not set: the directory grows by " +
-          format_bytes(config.row_bytes()) + " for every new chunk until the disk is full");
+      warnings.push_back(tier_path(i) + ".capacity_bytes: not set: the directory grows by " +
+                         format_bytes(config.row_bytes()) +
+                         " for every new chunk until the disk is full");
     if (!own.bytes) continue;
     if (*own.bytes < above_bytes)
       warnings.push_back(own.path + ": " + format_bytes(*own.bytes) + " is less than " + above +

@@ -28,8 +28,7 @@ namespace kv_offload {
 class HandoffScheduling : public caf::policy::unprofiled {
  public:
   static constexpr std::uint32_t kHandoffsMax = 32;
-  /// About two round trips of a caller that calls again at once. Ten turns a second of an idle engine cost
-  /// 0.02 % of a core with it.
+  /// About two round trips of a caller that calls again at once.
   static constexpr auto kSpin = std::chrono::microseconds(20);
 
   struct coordinator_data {
@@ -51,63 +50,31 @@ class HandoffScheduling : public caf::policy::unprofiled {
 
   template <class Coordinator>
   void central_enqueue(Coordinator* self, caf::resumable* job) {
-    auto& shared = d(self);
-    bool wakes = false;
-    {
-      const std::lock_guard lock(shared.mutex);
-      shared.queue.push_back(job);
-      shared.queued.store(shared.queue.size(), std::memory_order_release);
-      wakes = shared.sleeping > 0 && shared.queue.size() > (shared.is_watched ? 1U : 0U);
-    }
-    if (wakes) shared.changed.notify_one();
+    push(d(self), job);
   }
   template <class Worker>
   void external_enqueue(Worker* self, caf::resumable* job) {
-    central_enqueue(self->parent(), job);
+    push(d(self->parent()), job);
   }
   template <class Worker>
   void internal_enqueue(Worker* self, caf::resumable* job) {
     if (d(self).next == nullptr)
       d(self).next = job;
     else
-      central_enqueue(self->parent(), job);
+      push(d(self->parent()), job);
   }
   /// It gave up the worker for others: to the end of the queue.
   template <class Worker>
   void resume_job_later(Worker* self, caf::resumable* job) {
-    central_enqueue(self->parent(), job);
+    push(d(self->parent()), job);
   }
-
   template <class Worker>
   caf::resumable* dequeue(Worker* self) {
-    auto& own = d(self);
-    auto& shared = d(self->parent());
-    if (own.next != nullptr) {
-      caf::resumable* job = std::exchange(own.next, nullptr);
-      if (own.handoffs++ < kHandoffsMax) return job;
-      central_enqueue(self->parent(), job);
-    }
-    own.handoffs = 0;
-    std::unique_lock lock(shared.mutex);
-    if (shared.queue.empty() && !shared.is_watched) {
-      shared.is_watched = true;
-      lock.unlock();
-      watch(shared.queued);
-      lock.lock();
-      shared.is_watched = false;
-    }
-    ++shared.sleeping;
-    shared.changed.wait(lock, [&] { return !shared.queue.empty(); });
-    --shared.sleeping;
-    caf::resumable* job = shared.queue.front();
-    shared.queue.pop_front();
-    shared.queued.store(shared.queue.size(), std::memory_order_release);
-    return job;
+    return take(d(self), d(self->parent()));
   }
-
   template <class Worker>
   void before_shutdown(Worker* self) {
-    if (d(self).next != nullptr) central_enqueue(self->parent(), std::exchange(d(self).next, nullptr));
+    if (d(self).next != nullptr) push(d(self->parent()), std::exchange(d(self).next, nullptr));
   }
   template <class Worker, class F>
   void foreach_resumable(Worker*, F) {}
@@ -119,17 +86,8 @@ class HandoffScheduling : public caf::policy::unprofiled {
   }
 
  private:
-  static void watch(const std::atomic<std::size_t>& queued) {
-    constexpr int kRoundsPerLook = 32;
-    const auto end = std::chrono::steady_clock::now() + kSpin;
-    while (std::chrono::steady_clock::now() < end)
-      for (int i = 0; i < kRoundsPerLook; ++i) {
-        if (queued.load(std::memory_order_acquire) > 0) return;
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#endif
-      }
-  }
+  static void push(coordinator_data& shared, caf::resumable* job);
+  static caf::resumable* take(worker_data& own, coordinator_data& shared);
 };
 
 }  // namespace kv_offload

@@ -9,7 +9,8 @@
 #include <algorithm>
 #include <limits>
 
-// The lookup flow of the scheduler_step actor, in the order in which a call meets it:
+// The lookup flow of the scheduler_step actor up to its promotions, in the order in which a call meets it (how it
+// ends: scheduler_step_lookup_end.cpp):
 //
 //   lookup ─PrimaryProbe→ lookup_probed ─┬─ ask_tier ─TierProbe→ lookup_tier_probed ─┐ (window by window)
 //                                        └───────────────── advance_lookup ◄─────────┘
@@ -365,137 +366,6 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     track.jobs.push_back(std::move(job));
   }
   self_->send(deps_.tracker, std::move(track));
-}
-
-// -- landing and the end --------------------------------------------------------------------------------------
-
-void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
-  std::vector<OpId> waiting;
-  std::map<OpId, KeyIdxList> unparked;
-  for (const auto& e : m.entries) {
-    const auto it = lookups_.find(e.op);
-    if (it == lookups_.end()) {
-      resolve_parked(e.op, e.key_idx, e.failure, unparked);
-      continue;
-    }
-    auto& op = it->second;
-    auto& state = op.state[e.key_idx];
-    if (!LookupOp::on_its_way(state)) continue;
-    const bool joined_first = op.verdict(e.key_idx, 0) == LookupOp::kNotAsked;
-    if (e.failure == ResolveFailure::none) {
-      state = LookupOp::Key::landed;
-      if (joined_first) op.set_verdict(e.key_idx, 0, LookupOp::kHit);
-    } else {
-      if (joined_first) op.set_verdict(e.key_idx, 0, LookupOp::kMiss);
-      const bool asked_nobody = joined_first && (e.failure == ResolveFailure::store_failed ||
-                                                 e.failure == ResolveFailure::unclaimed);
-      const bool still_there = !joined_first && e.failure == ResolveFailure::unclaimed;
-      if (!still_there) op.found_in[e.key_idx] = 0;
-      if (still_there) state = LookupOp::Key::tier_hit;
-      else if (e.failure == ResolveFailure::tier_failed) next_tier_or_miss(op, e.key_idx, e.tier + 1U);
-      else if (asked_nobody) next_tier_or_miss(op, e.key_idx, 0);
-      else if (e.failure == ResolveFailure::refused) state = LookupOp::Key::refused;
-      else if (e.failure == ResolveFailure::no_space) state = LookupOp::Key::no_space;
-      else state = LookupOp::Key::miss;
-    }
-    if (op.phase == LookupOp::Phase::waiting && (waiting.empty() || waiting.back() != e.op))
-      waiting.push_back(e.op);
-  }
-  for (auto& [id, key_idx] : unparked) unpark(id, std::move(key_idx));
-  for (const auto id : waiting)
-    if (const auto it = lookups_.find(id); it != lookups_.end() && it->second.phase == LookupOp::Phase::waiting)
-      advance_lookup(it->second);
-}
-
-void SchedulerStepState::give_up_lookup(LookupOp& op, GiveUpReason reason) {
-  const auto mark = static_cast<std::uint8_t>(LookupOp::kGaveUp + static_cast<int>(reason));
-  if (op.phase == LookupOp::Phase::probing)
-    for (const auto i : op.probe_idx)
-      if (op.state[i] == LookupOp::Key::unknown && !op.is_on_device(i)) op.set_verdict(i, op.probe_tier + 1U, mark);
-  for (std::uint32_t i = op.on_device; i < op.size(); ++i) {
-    if (LookupOp::resolved_hit(op.state[i]) || LookupOp::not_found(op.state[i])) continue;
-    if (op.verdict(i, 0) == LookupOp::kNotAsked) op.set_verdict(i, 0, mark);
-    op.state[i] = LookupOp::Key::gave_up;
-  }
-  settle_lookup(op);
-}
-
-void SchedulerStepState::end_waits_of(RequestHandle request, OffloadErrc code, const std::string& why) {
-  const auto reason = code == OffloadErrc::resetting ? GiveUpReason::reset : GiveUpReason::aborted;
-  std::vector<OpId> interrupted;
-  for (auto& [id, op] : lookups_) {
-    if (op.request->handle != request || op.answered) continue;
-    if (!op.replied) op.reply.fail(code, why);
-    op.answered = true;
-    if (op.phase == LookupOp::Phase::probing || op.phase == LookupOp::Phase::waiting) interrupted.push_back(id);
-  }
-  for (const auto id : interrupted) give_up_lookup(lookups_.at(id), reason);
-}
-
-LoadWorth SchedulerStepState::worth_of(const LookupOp& op, const LookupAnswer& answer) const {
-  std::vector<std::uint8_t> origins;
-  origins.reserve(answer.leading_hits);
-  for (std::uint32_t i = op.on_device; i < answer.leading_hits; ++i)
-    origins.push_back(LookupOp::on_its_way(op.state[i]) ? op.found_in[i] : std::uint8_t{0});
-  const double compute_s = deps_.compute_tokens_per_s == 0 ? 0
-                                                           : static_cast<double>(deps_.tokens_per_chunk) /
-                                                                 static_cast<double>(deps_.compute_tokens_per_s);
-  return load_costs_.worth(origins, compute_s);
-}
-
-void SchedulerStepState::settle_lookup(LookupOp& op) {
-  auto* request = find_request(op.request->handle);
-  count_lookup(op, request);
-  auto answer = op.answer(deps_.atomic_groups);
-  answer.worth = worth_of(op, answer);
-  KeyIdxList beyond;
-  const auto usable = op.polled() ? op.reach() : answer.leading_hits;
-  for (auto i = static_cast<std::uint32_t>(op.answered ? op.on_device : usable); i < op.size(); ++i)
-    if (LookupOp::resolved_hit(op.state[i]) && (op.answered || op.prefix())) beyond.push_back(i);
-  if (!beyond.empty()) self_->send(deps_.primary, ReleaseHolds{op.request->handle, op.keys, std::move(beyond)});
-  const auto handle = op.request->handle;
-  if (op.answered) self_->send(deps_.primary, EndRequest{handle});
-  if (request != nullptr) {
-    note_lookup(op, *request, answer);
-    request->summary.looked_up_chunks += op.reach() - op.on_device;
-    request->summary.hit_chunks += answer.leading_hits - std::min(answer.leading_hits, op.on_device);
-    request->summary.promoted_chunks += answer.promoted;
-    request->summary.promoted_bytes += answer.promoted * deps_.chunk_bytes;
-    --request->open_ops;
-  }
-  if (!op.replied) op.reply.deliver(std::move(answer));
-  lookups_.erase(op.op);
-  maybe_forget(handle);
-}
-
-/// Metrics cover exactly the keys that a scan key by key would have reached; the query metrics count a
-/// (request, tier, key) once, and only before the request is allocated.
-void SchedulerStepState::count_lookup(const LookupOp& op, Request* request) {
-  const auto reach = op.reach();
-  for (std::size_t i = 0; i < reach; ++i) {
-    for (std::size_t t = 0; t <= op.num_tiers; ++t) {
-      auto verdict = op.verdict(i, t);
-      // Who waits for it will have it; a poller is told "pending", which counts as nothing yet.
-      if (t == 0 && verdict == LookupOp::kNotAsked && LookupOp::on_its_way(op.state[i]) && !op.polled())
-        verdict = LookupOp::kHit;
-      if (verdict == LookupOp::kNotAsked) continue;
-      auto& l = totals_.lookups[t];
-      ++l.looked_up;
-      if (verdict >= LookupOp::kGaveUp) {
-        ++l.gave_up[static_cast<std::size_t>(verdict - LookupOp::kGaveUp)];
-        continue;
-      }
-      ++(verdict == LookupOp::kHit ? l.hit : l.miss);
-      if (request == nullptr || request->allocated) continue;
-      if (!request->counted.insert((*op.keys)[i].hash() + 0x9e3779b97f4a7c15ULL * t).second) continue;
-      ++l.chunk_queries;
-      l.chunk_hits += verdict == LookupOp::kHit ? 1U : 0U;
-      l.sync_delay.observe(t == 0 ? op.primary_s : op.tier_times[t - 1].sync_s);
-      if (t == 0) continue;
-      const double async_s = op.polled() ? op.key_async_s[i * op.num_tiers + t - 1] : op.tier_times[t - 1].async_s;
-      if (async_s > 0) l.async_delay.observe(async_s);
-    }
-  }
 }
 
 }  // namespace kv_offload

@@ -81,8 +81,8 @@ void read_class_names(ConfigReader& reader, LatencyDetectorOptions& options) {
 std::string marks_error(const std::string& low_path, const LatencyDetectorOptions& options,
                         const char* high_key = "high_water_s") {
   if (options.low_water <= options.high_water) return {};
-  return low_path + ": " + short_text(options.low_water) +
-         " is not allowed; expected at most " + high_key + " (" + short_text(options.high_water) + ")";
+  return low_path + ": " + short_text(options.low_water) + " is not allowed; expected at most " +
+         high_key + " (" + short_text(options.high_water) + ")";
 }
 
 std::string label_of(const AdmissionEnvironment& environment, std::size_t tier) {
@@ -107,8 +107,9 @@ std::unique_ptr<AdmissionPolicy> make_cascade_backpressure(
     if (reader.failed()) return detector;
     const bool far_low = far && reader.has("remote_low_water_s");
     const bool far_high = far && reader.has("remote_high_water_s");
-    const std::string error = marks_error(reader.path_of(far_low ? "remote_low_water_s" : "low_water_s"), detector,
-                                          far_high ? "remote_high_water_s" : "high_water_s");
+    const std::string error =
+        marks_error(reader.path_of(far_low ? "remote_low_water_s" : "low_water_s"), detector,
+                    far_high ? "remote_high_water_s" : "high_water_s");
     if (!error.empty()) reader.fail(error);
     return detector;
   };

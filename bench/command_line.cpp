@@ -204,36 +204,46 @@ void add_simulate(CLI::App& app, SimulateOptions& options, Command& command) {
 }
 
 void add_io(CLI::App& app, IoOptions& options, Command& command) {
-  auto* io = app.add_subcommand("io", "what moving chunks costs, against fio and against the device's floor");
-  add_choice<IoWhat>(*io, "--what", options.what,
-                     {{"transfer", IoWhat::transfer}, {"latency", IoWhat::latency}, {"memory", IoWhat::memory}},
-                     "stores and loads; loads beside stores; passes over memory (default transfer)");
+  auto* io = app.add_subcommand(
+      "io", "what moving chunks costs, against fio and against the device's floor");
+  add_choice<IoWhat>(
+      *io, "--what", options.what,
+      {{"transfer", IoWhat::transfer}, {"latency", IoWhat::latency}, {"memory", IoWhat::memory}},
+      "stores and loads; loads beside stores; passes over memory (default transfer)");
   add_choice<std::string>(*io, "--tier", options.shape.tier, {{"fs", "fs"}, {"extent", "extent"}},
                           "type of the tier (default fs)");
   add_bytes(*io, "--chunk-bytes", options.shape.chunk_bytes, "size of a chunk (default 2MiB)");
-  add_bytes(*io, "--set-bytes", options.shape.set_bytes, "bytes stored and loaded per measurement (default 1GiB)");
-  add_number<std::uint32_t>(*io, "--depth", options.shape.depth, 1, 256,
-                            "requests in flight of those compared; the tier chooses its own (default 4)");
+  add_bytes(*io, "--set-bytes", options.shape.set_bytes,
+            "bytes stored and loaded per measurement (default 1GiB)");
+  add_number<std::uint32_t>(
+      *io, "--depth", options.shape.depth, 1, 256,
+      "requests in flight of those compared; the tier chooses its own (default 4)");
   add_number<std::uint32_t>(*io, "--pairs", options.pairs, 1, 1000, "rounds (default 5)");
   io->add_flag("--engine", options.engine, "also through a whole engine");
   io->add_flag("--against-fio", options.against_fio, "also fio, which must be installed");
   io->add_flag("--against-floor", options.against_floor, "also a straight io_uring program");
-  io->add_flag_callback("--no-checksum", [&options] { options.shape.checksum = false; }, "tier without digests");
+  io->add_flag_callback(
+      "--no-checksum", [&options] { options.shape.checksum = false; }, "tier without digests");
   add_text(*io, "--io", options.shape.io, "I/O backend of the tier: auto, uring, threads");
   add_number<double>(*io, "--load-share", options.load_share, 0.01, 1,
                      "latency: rate of loads, of the measured load rate (default 0.25)");
-  add_number<double>(*io, "--seconds", options.seconds, 0.1, 3600, "latency: of each half (default 4)");
+  add_number<double>(*io, "--seconds", options.seconds, 0.1, 3600,
+                     "latency: of each half (default 4)");
   add_text(*io, "--dir", options.dir, "keep files here (default: a temporary directory)");
-  add_text(*io, "--markdown", options.markdown_file, "append the results as Markdown tables to a file");
+  add_text(*io, "--markdown", options.markdown_file,
+           "append the results as Markdown tables to a file");
   add_output_options(*io, options.output);
   io->callback([&options, &command] {
-    command = [&options](std::ostream& out, std::ostream& err) { return run_io(options, out, err); };
+    command = [&options](std::ostream& out, std::ostream& err) {
+      return run_io(options, out, err);
+    };
   });
 }
 
 void add_inspect(CLI::App& app, InspectOptions& options, Command& command) {
   auto* inspect = app.add_subcommand("inspect", "what a tier left on disk");
-  inspect->add_option("path", options.path, "root directory of a file tier, or file of an extent tier")
+  inspect
+      ->add_option("path", options.path, "root directory of a file tier, or file of an extent tier")
       ->required();
   inspect->add_flag("--verify", options.verify, "compute every chunk's digest and compare");
   inspect->add_flag("--purge-quarantined", options.purge_quarantined,
@@ -299,7 +309,8 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
     err << "kv-offload-bench: " << one_line(argv[1])
-        << ": no such subcommand; expected one of: check-config, inspect, io, replay, simulate, stress\n";
+        << ": no such subcommand; expected one of: check-config, inspect, io, replay, simulate, "
+           "stress\n";
     return kUsageError;
   }
   try {

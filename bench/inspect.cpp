@@ -44,7 +44,8 @@ void print(std::ostream& out, const FsReport& report, const InspectOptions& opti
 }
 
 void print(std::ostream& out, const ExtentReport& r, const InspectOptions& options) {
-  out << options.path << ": extent file, model " << r.model << ", namespace " << r.fingerprint << '\n';
+  out << options.path << ": extent file, model " << r.model << ", namespace " << r.fingerprint
+      << '\n';
   if (r.is_in_use)
     out << "  in use: what an engine changes meanwhile may be counted as before or after\n";
   out << "  " << human_bytes(static_cast<double>(r.capacity_bytes)) << ", " << r.segments
@@ -54,11 +55,12 @@ void print(std::ostream& out, const ExtentReport& r, const InspectOptions& optio
       << human_bytes(static_cast<double>(r.chunks * r.row_bytes)) << "; dead rows "
       << with_commas(r.dead_slots) << ", share " << fixed(r.dead_share(), 4) << "; older copies "
       << with_commas(r.superseded) << '\n';
-  if (!r.is_in_use)
-    out << "  the last stop was " << (r.was_clean ? "clean" : "not clean") << '\n';
+  if (!r.is_in_use) out << "  the last stop was " << (r.was_clean ? "clean" : "not clean") << '\n';
   for (const auto& note : r.notes) out << "  " << note << '\n';
   if (!options.verify) return;
   out << "  " << with_commas(r.verified) << " rows have their digest";
+  if (r.without_digest > 0)
+    out << "; " << with_commas(r.without_digest) << " were stored without one";
   if (r.other_revisions > 0)
     out << "; " << with_commas(r.other_revisions) << " of other revisions were not verified";
   if (r.changed > 0) out << "; " << with_commas(r.changed) << " were replaced meanwhile";
@@ -105,6 +107,7 @@ void add_to(Json& document, const ExtentReport& r) {
                         {"clean_stop", r.was_clean},
                         {"notes", r.notes},
                         {"verified", r.verified},
+                        {"without_digest", r.without_digest},
                         {"other_revisions", r.other_revisions},
                         {"changed", r.changed}};
 }

@@ -1,10 +1,11 @@
 #include "kv_offload/bench/inspect_extent.hpp"
 
-#include "kv_offload/tiers/extent/aligned_buffer.hpp"
 #include "kv_offload/tiers/extent/extent_file.hpp"
 #include "kv_offload/tiers/extent/extent_recovery.hpp"
 #include "kv_offload/tiers/extent/extent_volume.hpp"
+#include "kv_offload/tiers/extent/row_digester.hpp"
 #include "kv_offload/tiers/fs/file_mapper.hpp"
+#include "kv_offload/tiers/io/aligned_buffer.hpp"
 
 #include <array>
 #include <cstdio>
@@ -18,7 +19,8 @@ namespace {
 std::string hex(const std::array<std::uint64_t, 2>& value) {
   std::array<char, 33> text{};
   std::snprintf(text.data(), text.size(), "%016llx%016llx",
-                static_cast<unsigned long long>(value[1]), static_cast<unsigned long long>(value[0]));
+                static_cast<unsigned long long>(value[1]),
+                static_cast<unsigned long long>(value[0]));
   return text.data();
 }
 
@@ -50,9 +52,10 @@ Expected<Namespaces> namespaces_of(const std::string& path, const Superblock& su
     const std::string text = mapper->digest_namespace();
     if (one == &base && namespace_fingerprint(text) != superblock.fingerprint)
       return {OffloadErrc::invalid_argument,
-              path + (given ? ": holds chunks of another namespace than the configuration's (model \""
-                            : ": its digests need the namespace, and the default identity is not the "
-                              "file's; give the engine's document with --config (model \"") +
+              path +
+                  (given ? ": holds chunks of another namespace than the configuration's (model \""
+                         : ": its digests need the namespace, and the default identity is not the "
+                           "file's; give the engine's document with --config (model \"") +
                   superblock.model.data() + "\")"};
     namespaces.all.push_back({namespace_tag(text), ChunkDigester(text)});
   }
@@ -100,6 +103,7 @@ class RowCheck {
   void check_row(std::uint32_t slot) {
     const auto record = record_of(slot);
     if (!record || record->digest != v_.index.digest(slot)) return void(++report_.changed);
+    if (record->digest == kNoDigest) return void(++report_.without_digest);
     const ChunkDigester* digester = namespaces_.find(record->namespace_tag);
     if (digester == nullptr) return void(++report_.other_revisions);
     const int error = v_.file.read(row_.span(), v_.geometry.row_at(slot));

@@ -25,6 +25,7 @@ struct ExtentReport {
   std::vector<std::string> notes;
   // With verify:
   std::uint64_t verified = 0;
+  std::uint64_t without_digest = 0;   ///< rows stored with `checksum: off`: nothing to verify
   std::uint64_t other_revisions = 0;  ///< rows whose revision is not the one given: not verified
   std::uint64_t changed = 0;          ///< rows that the engine replaced meanwhile
 

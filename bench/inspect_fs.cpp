@@ -51,7 +51,8 @@ class OpenFile {
 int read_whole(int fd, std::vector<std::byte>& bytes) {
   std::size_t done = 0;
   while (done < bytes.size()) {
-    const ssize_t n = ::pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+    const ssize_t n =
+        ::pread(fd, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return n < 0 ? errno : EIO;
     done += static_cast<std::size_t>(n);
@@ -154,8 +155,8 @@ class NamespaceInspection {
     if (has == StoredDigest::malformed) return damage_.add(path, "its digest cannot be read");
     const std::uint64_t row_bytes = report_.row_bytes != 0 ? report_.row_bytes : size;
     if (size != row_bytes || size > kRowBytesMax)
-      return damage_.add(path, "has " + std::to_string(size) + " bytes, a row " +
-                                   std::to_string(row_bytes));
+      return damage_.add(
+          path, "has " + std::to_string(size) + " bytes, a row " + std::to_string(row_bytes));
     if (mapper_ && mapper_->path_of(key) != path)
       return damage_.add(path, "lies where no load looks for it");
     if (!verify_ || !digester_) return;

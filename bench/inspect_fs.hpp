@@ -19,14 +19,15 @@ struct FileCount {
 /// One directory of chunks below a root directory.
 struct FsNamespaceReport {
   std::string directory;  ///< its name: <model>_<d>_r<rank>
-  std::string identity;   ///< the fields for people, without the tenant; empty if they cannot be read
+  std::string
+      identity;  ///< the fields for people, without the tenant; empty if they cannot be read
   std::uint64_t row_bytes = 0;  ///< as noted on the directory; 0: not noted
   FileCount chunks;             ///< under a chunk's name, those below among them
   FileCount foreign;            ///< without a digest of ours: nothing vouches for them
   FileCount quarantined;
   FileCount being_written;
-  FileCount left_over;  ///< by writers that are gone
-  FileCount other;      ///< names that no part of a tier gives
+  FileCount left_over;         ///< by writers that are gone
+  FileCount other;             ///< names that no part of a tier gives
   std::uint64_t verified = 0;  ///< digests computed and right
   std::uint64_t purged = 0;
 };
@@ -39,7 +40,6 @@ struct FsReport {
 /// Looks below the root directory of a file tier. One-line error if it holds no directory of chunks.
 /// @param verify  computes every chunk's digest
 /// @param purge   removes quarantined files
-Expected<FsReport> inspect_fs(const std::string& root, bool verify, bool purge,
-                              DamageList& damage);
+Expected<FsReport> inspect_fs(const std::string& root, bool verify, bool purge, DamageList& damage);
 
 }  // namespace kv_offload::bench

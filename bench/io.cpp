@@ -29,7 +29,8 @@ struct Series {
   std::string name;
   std::vector<double> values;
   std::vector<double> cpu_us;  ///< empty: not known
-  std::vector<double> ratio;   ///< of the first contestant to this one, round by round; empty for the first
+  std::vector<double>
+      ratio;  ///< of the first contestant to this one, round by round; empty for the first
 };
 
 struct Block {
@@ -44,8 +45,12 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-double least(const std::vector<double>& values) { return *std::min_element(values.begin(), values.end()); }
-double most(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
+double least(const std::vector<double>& values) {
+  return *std::min_element(values.begin(), values.end());
+}
+double most(const std::vector<double>& values) {
+  return *std::max_element(values.begin(), values.end());
+}
 
 /// Ratios of the first series to each other, pair by pair.
 void compare(Block& block) {
@@ -55,17 +60,19 @@ void compare(Block& block) {
 }
 
 std::string shape_text(const IoShape& shape) {
-  return shape.tier + ", " + human_bytes(static_cast<double>(shape.chunk_bytes)) + " chunks, depth " +
-         std::to_string(shape.depth) + (shape.checksum ? "" : ", no digest") +
+  return shape.tier + ", " + human_bytes(static_cast<double>(shape.chunk_bytes)) +
+         " chunks, depth " + std::to_string(shape.depth) + (shape.checksum ? "" : ", no digest") +
          (shape.io ? ", io: " + *shape.io : std::string());
 }
 
-Expected<std::vector<Block>> transfers(const IoOptions& options, const WorkDir& dir, ProgressLine& progress) {
+Expected<std::vector<Block>> transfers(const IoOptions& options, const WorkDir& dir,
+                                       ProgressLine& progress) {
   std::vector<std::unique_ptr<IoContestant>> contestants;
   contestants.push_back(io_tier(options.shape, dir));
   if (options.engine) contestants.push_back(io_engine(options.shape, dir));
   if (options.against_floor) contestants.push_back(io_floor(options.shape, dir));
-  if (options.against_floor && options.shape.tier == "extent" && why_no_fio(options.shape, true).empty())
+  if (options.against_floor && options.shape.tier == "extent" &&
+      why_no_fio(options.shape, true).empty())
     contestants.push_back(io_fio(options.shape, dir, true));
   if (options.against_fio) contestants.push_back(io_fio(options.shape, dir, false));
 
@@ -74,15 +81,17 @@ Expected<std::vector<Block>> transfers(const IoOptions& options, const WorkDir& 
     Block& block = blocks[is_load ? 1 : 0];
     block.title = std::string(is_load ? "load, " : "store, ") + shape_text(options.shape);
     block.unit = "MiB/s";
-    for (const auto& contestant : contestants) block.series.push_back({contestant->name(), {}, {}, {}});
+    for (const auto& contestant : contestants)
+      block.series.push_back({contestant->name(), {}, {}, {}});
   }
   for (std::uint32_t round = 0; round < options.pairs; ++round) {
     for (const bool is_load : {false, true}) {
       for (std::size_t i = 0; i < contestants.size(); ++i) {
         const std::size_t which = (i + round) % contestants.size();  // nobody is always first
         if (progress.due())
-          progress.show("round " + std::to_string(round + 1) + " of " + std::to_string(options.pairs) + ": " +
-                        contestants[which]->name() + (is_load ? ", load" : ", store"));
+          progress.show("round " + std::to_string(round + 1) + " of " +
+                        std::to_string(options.pairs) + ": " + contestants[which]->name() +
+                        (is_load ? ", load" : ", store"));
         auto figure = is_load ? contestants[which]->load() : contestants[which]->store();
         if (!figure) return figure.error();
         Series& series = blocks[is_load ? 1 : 0].series[which];
@@ -96,19 +105,25 @@ Expected<std::vector<Block>> transfers(const IoOptions& options, const WorkDir& 
   return blocks;
 }
 
-Expected<std::vector<Block>> latencies(const IoOptions& options, const WorkDir& dir, ProgressLine& progress) {
+Expected<std::vector<Block>> latencies(const IoOptions& options, const WorkDir& dir,
+                                       ProgressLine& progress) {
   Block block{"latency of loads, " + shape_text(options.shape), "us", {}};
-  for (const char* name : {"p99 beside stores", "p99 idle", "p50 beside stores", "p50 idle", "loads/s", "stores, MiB/s"})
+  for (const char* name : {"p99 beside stores", "p99 idle", "p50 beside stores", "p50 idle",
+                           "loads/s", "stores, MiB/s"})
     block.series.push_back({name, {}, {}, {}});
   for (std::uint32_t round = 0; round < options.pairs; ++round) {
     if (progress.due())
       progress.show("round " + std::to_string(round + 1) + " of " + std::to_string(options.pairs));
     auto pair = measure_io_latency(options.shape, dir, options.load_share, options.seconds);
     if (!pair) return pair.error();
-    const double values[] = {pair->beside_stores.quantile_us(0.99), pair->idle.quantile_us(0.99),
-                             pair->beside_stores.quantile_us(0.5),  pair->idle.quantile_us(0.5),
-                             pair->loads_per_s,                     pair->store_mib_per_s};
-    for (std::size_t s = 0; s < block.series.size(); ++s) block.series[s].values.push_back(values[s]);
+    const double values[] = {pair->beside_stores.quantile_us(0.99),
+                             pair->idle.quantile_us(0.99),
+                             pair->beside_stores.quantile_us(0.5),
+                             pair->idle.quantile_us(0.5),
+                             pair->loads_per_s,
+                             pair->store_mib_per_s};
+    for (std::size_t s = 0; s < block.series.size(); ++s)
+      block.series[s].values.push_back(values[s]);
     block.series[1].ratio.push_back(values[0] / values[1]);
     block.series[3].ratio.push_back(values[2] / values[3]);
     if (interrupted()) return OffloadError{OffloadErrc::aborted, "interrupted"};
@@ -117,14 +132,17 @@ Expected<std::vector<Block>> latencies(const IoOptions& options, const WorkDir& 
 }
 
 std::vector<Block> memory(const IoOptions& options) {
-  Block block{"passes over memory, " + human_bytes(static_cast<double>(options.shape.chunk_bytes)) + " chunks, one thread",
+  Block block{"passes over memory, " + human_bytes(static_cast<double>(options.shape.chunk_bytes)) +
+                  " chunks, one thread",
               "GiB/s",
               {}};
   for (std::uint32_t round = 0; round < options.pairs; ++round) {
-    const auto figures = measure_io_memory(options.shape.chunk_bytes, kMemorySetBytes, static_cast<int>(round));
+    const auto figures =
+        measure_io_memory(options.shape.chunk_bytes, kMemorySetBytes, static_cast<int>(round));
     if (block.series.empty())
       for (const auto& figure : figures) block.series.push_back({figure.name, {}, {}, {}});
-    for (std::size_t i = 0; i < figures.size(); ++i) block.series[i].values.push_back(figures[i].gib_per_s);
+    for (std::size_t i = 0; i < figures.size(); ++i)
+      block.series[i].values.push_back(figures[i].gib_per_s);
     // Against the pass that must be made anyway: digest to read, copy and digest to copy.
     if (figures.size() == 4) {
       block.series[0].ratio.push_back(figures[1].gib_per_s / figures[0].gib_per_s);
@@ -145,13 +163,17 @@ const char* ratio_heading(IoWhat what) {
 }
 
 std::vector<std::vector<std::string>> rows_of(const Block& block, IoWhat what) {
-  std::vector<std::vector<std::string>> rows{
-      {block.title, block.unit, "least", "most", "CPU us/chunk", ratio_heading(what), "least", "most"}};
+  std::vector<std::vector<std::string>> rows{{block.title, block.unit, "least", "most",
+                                              "CPU us/chunk", ratio_heading(what), "least",
+                                              "most"}};
   for (const Series& s : block.series) {
     const int digits = median(s.values) < 100 ? 2 : 0;
-    std::vector<std::string> row{s.name, fixed(median(s.values), digits), fixed(least(s.values), digits),
-                                 fixed(most(s.values), digits), s.cpu_us.empty() ? "-" : fixed(median(s.cpu_us), 1)};
-    for (const double v : s.ratio.empty() ? std::vector<double>{} : std::vector<double>{median(s.ratio), least(s.ratio), most(s.ratio)})
+    std::vector<std::string> row{s.name, fixed(median(s.values), digits),
+                                 fixed(least(s.values), digits), fixed(most(s.values), digits),
+                                 s.cpu_us.empty() ? "-" : fixed(median(s.cpu_us), 1)};
+    for (const double v : s.ratio.empty()
+                              ? std::vector<double>{}
+                              : std::vector<double>{median(s.ratio), least(s.ratio), most(s.ratio)})
       row.push_back(fixed(v, 2));
     while (row.size() < rows.front().size()) row.emplace_back("-");
     rows.push_back(std::move(row));
@@ -159,8 +181,8 @@ std::vector<std::vector<std::string>> rows_of(const Block& block, IoWhat what) {
   return rows;
 }
 
-std::optional<std::string> append_markdown(const std::optional<std::string>& file, const std::vector<Block>& blocks,
-                                           IoWhat what) {
+std::optional<std::string> append_markdown(const std::optional<std::string>& file,
+                                           const std::vector<Block>& blocks, IoWhat what) {
   if (!file) return std::nullopt;
   std::ofstream out(*file, std::ios::app);
   for (const Block& block : blocks) {
@@ -199,11 +221,12 @@ Json document(const std::vector<Block>& blocks, double wall_seconds) {
 std::optional<std::string> wrong(const IoOptions& options) {
   const IoShape& shape = options.shape;
   if (shape.chunk_bytes % Region::kRowAlignment != 0)
-    return "--chunk-bytes: " + std::to_string(shape.chunk_bytes) + " is not allowed; expected a multiple of 4 KiB";
+    return "--chunk-bytes: " + std::to_string(shape.chunk_bytes) +
+           " is not allowed; expected a multiple of 4 KiB";
   if (options.what == IoWhat::memory) return std::nullopt;
   if (shape.chunks() < shape.depth)
-    return "--set-bytes: " + human_bytes(static_cast<double>(shape.set_bytes)) + " is not allowed; expected at least " +
-           std::to_string(shape.depth) + " chunks";
+    return "--set-bytes: " + human_bytes(static_cast<double>(shape.set_bytes)) +
+           " is not allowed; expected at least " + std::to_string(shape.depth) + " chunks";
   if (options.what != IoWhat::transfer) return std::nullopt;
   if (options.against_fio)
     if (const auto why = why_no_fio(shape, false); !why.empty()) return "--against-fio: " + why;
@@ -236,7 +259,8 @@ int run_io(const IoOptions& options, std::ostream& out, std::ostream& err) {
   }
   if (!options.output.quiet) {
     if (options.what == IoWhat::transfer && options.against_floor && options.shape.tier == "extent")
-      if (const auto why = why_no_fio(options.shape, true); !why.empty()) out << "without fio-fixed: " << why << "\n\n";
+      if (const auto why = why_no_fio(options.shape, true); !why.empty())
+        out << "without fio-fixed: " << why << "\n\n";
     for (const Block& block : blocks) {
       TextTable table;
       for (auto& row : rows_of(block, options.what)) table.row(std::move(row));
@@ -245,8 +269,10 @@ int run_io(const IoOptions& options, std::ostream& out, std::ostream& err) {
     }
     out << "medians of " << options.pairs << " rounds; ratios are taken within a round\n";
   }
-  if (const auto why = append_markdown(options.markdown_file, blocks, options.what)) return fail(*why, kUsageError);
-  if (const auto why = write_json(options.output.json_file, document(blocks, to_seconds(Clock::now() - start))))
+  if (const auto why = append_markdown(options.markdown_file, blocks, options.what))
+    return fail(*why, kUsageError);
+  if (const auto why =
+          write_json(options.output.json_file, document(blocks, to_seconds(Clock::now() - start))))
     return fail(*why, kUsageError);
   return kHeld;
 }

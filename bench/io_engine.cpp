@@ -1,6 +1,5 @@
-#include "kv_offload/bench/io_tier.hpp"
-
 #include "kv_offload/actors/offload_engine.hpp"
+#include "kv_offload/bench/io_tier.hpp"
 #include "kv_offload/bench/io_tier_harness.hpp"
 
 #include <algorithm>
@@ -21,15 +20,13 @@ constexpr std::uint32_t kPrimaryWindows = 8;
 class IoEngine final : public IoContestant {
  public:
   IoEngine(const IoShape& shape, const WorkDir& dir)
-      : shape_(shape),
-        dir_(dir),
-        window_(std::max(io_window_chunks(shape), kBatch * kRequests)) {}
+      : shape_(shape), dir_(dir), window_(std::max(io_window_chunks(shape), kBatch * kRequests)) {}
 
   [[nodiscard]] std::string name() const override { return "engine"; }
 
   Expected<IoFigure> store() override {
     engine_.reset();
-    auto files = io_directory(dir_, "engine-" + shape_.tier, stores_++);
+    auto files = io_directory(dir_, "engine-" + shape_.tier);
     if (!files) return files.error();
     auto started = OffloadEngine::start(config(*files));
     if (!started) return started.error();
@@ -112,7 +109,8 @@ class IoEngine final : public IoContestant {
       if (!request) return request.error();
       auto plan = engine_->prepare_store(*request, std::move(keys)).get();
       if (!plan) return plan.error();
-      open.push_back(engine_->complete_store(plan->lease, {.success = true, .wait_cascades = true}).future());
+      open.push_back(
+          engine_->complete_store(plan->lease, {.success = true, .wait_cascades = true}).future());
       (void)engine_->request_finished(*request);
     }
     while (!open.empty())
@@ -124,8 +122,9 @@ class IoEngine final : public IoContestant {
     auto answer = lookup.answer.get();
     if (!answer) return answer.error();
     if (answer->leading_hits != lookup.keys.size())
-      return OffloadError{OffloadErrc::io_error, "engine: " + std::to_string(answer->leading_hits) + " of " +
-                                                     std::to_string(lookup.keys.size()) + " chunks were found"};
+      return OffloadError{OffloadErrc::io_error, "engine: " + std::to_string(answer->leading_hits) +
+                                                     " of " + std::to_string(lookup.keys.size()) +
+                                                     " chunks were found"};
     auto plan = engine_->prepare_load(lookup.request, lookup.keys).get();
     if (!plan) return plan.error();
     (void)engine_->complete_load(plan->lease);
@@ -137,7 +136,6 @@ class IoEngine final : public IoContestant {
   const WorkDir& dir_;
   const std::uint32_t window_;
   std::unique_ptr<OffloadEngine> engine_;
-  int stores_ = 0;
   std::uint64_t requests_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "kv_offload/bench/io_fio.hpp"
 
+#include "kv_offload/bench/io_tier.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -40,12 +42,15 @@ Expected<std::string> output_of(std::vector<std::string> words) {
   if (error == 0) {
     std::array<char, 4096> piece;
     for (ssize_t got = 0; (got = ::read(ends[0], piece.data(), piece.size())) != 0;) {
-      if (got > 0) text.append(piece.data(), static_cast<std::size_t>(got));
-      else if (errno != EINTR) break;
+      if (got > 0)
+        text.append(piece.data(), static_cast<std::size_t>(got));
+      else if (errno != EINTR)
+        break;
     }
   }
   ::close(ends[0]);
-  if (error != 0) return OffloadError{OffloadErrc::io_error, words[0] + ": " + std::strerror(error)};
+  if (error != 0)
+    return OffloadError{OffloadErrc::io_error, words[0] + ": " + std::strerror(error)};
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
@@ -64,11 +69,12 @@ std::uint64_t free_huge_page_bytes() {
 
 class Fio final : public IoContestant {
  public:
-  Fio(const IoShape& shape, const WorkDir& dir, bool fixed) : shape_(shape), dir_(dir), fixed_(fixed) {}
+  Fio(const IoShape& shape, const WorkDir& dir, bool fixed)
+      : shape_(shape), dir_(dir), fixed_(fixed) {}
 
   [[nodiscard]] std::string name() const override { return fixed_ ? "fio-fixed" : "fio"; }
   Expected<IoFigure> store() override {
-    auto files = dir_.subdirectory(name() + "-" + std::to_string(stores_++));
+    auto files = io_directory(dir_, name());
     if (!files) return files.error();
     file_ = *files / "chunks";
     return run("write", "write");
@@ -77,17 +83,18 @@ class Fio final : public IoContestant {
 
  private:
   Expected<IoFigure> run(const char* pattern, const char* section) {
-    std::vector<std::string> words = {"fio",
-                                      "--name=kv-offload-bench",
-                                      "--filename=" + file_.string(),
-                                      "--size=" + std::to_string(shape_.chunks() * shape_.chunk_bytes),
-                                      "--bs=" + std::to_string(shape_.chunk_bytes),
-                                      std::string("--rw=") + pattern,
-                                      "--direct=1",
-                                      "--thread",  // no process and session of its own
-                                      "--ioengine=io_uring",
-                                      "--iodepth=" + std::to_string(shape_.depth),
-                                      "--output-format=json"};
+    std::vector<std::string> words = {
+        "fio",
+        "--name=kv-offload-bench",
+        "--filename=" + file_.string(),
+        "--size=" + std::to_string(shape_.chunks() * shape_.chunk_bytes),
+        "--bs=" + std::to_string(shape_.chunk_bytes),
+        std::string("--rw=") + pattern,
+        "--direct=1",
+        "--thread",  // no process and session of its own
+        "--ioengine=io_uring",
+        "--iodepth=" + std::to_string(shape_.depth),
+        "--output-format=json"};
     if (fixed_) {
       words.emplace_back("--fixedbufs=1");
       words.emplace_back("--mem=shmhuge");
@@ -95,7 +102,8 @@ class Fio final : public IoContestant {
     auto text = output_of(std::move(words));
     if (!text) return text.error();
     const auto document = nlohmann::json::parse(*text, nullptr, false);
-    const auto* job = document.is_object() && document.contains("jobs") ? &document["jobs"][0][section] : nullptr;
+    const auto* job =
+        document.is_object() && document.contains("jobs") ? &document["jobs"][0][section] : nullptr;
     if (job == nullptr || !job->contains("bw_bytes"))
       return OffloadError{OffloadErrc::io_error, "fio: its output is not as expected"};
     IoFigure figure;
@@ -107,7 +115,6 @@ class Fio final : public IoContestant {
   const WorkDir& dir_;
   const bool fixed_;
   std::filesystem::path file_;
-  int stores_ = 0;
 };
 
 }  // namespace
@@ -121,7 +128,8 @@ std::string why_no_fio(const IoShape& shape, bool fixed) {
     return to_string(version.error()) + "; install the package fio";
   const std::uint64_t needed = shape.depth * shape.chunk_bytes + kHugePageBytes;
   if (fixed && free_huge_page_bytes() < needed)
-    return "fio with registered buffers needs " + std::to_string((needed + kHugePageBytes - 1) / kHugePageBytes) +
+    return "fio with registered buffers needs " +
+           std::to_string((needed + kHugePageBytes - 1) / kHugePageBytes) +
            " free huge pages (sysctl vm.nr_hugepages)";
   return {};
 }

@@ -34,7 +34,8 @@ struct Slot {
 
 class IoFloor : public IoContestant {
  public:
-  IoFloor(const IoShape& shape, const WorkDir& dir) : shape_(shape), dir_(dir), slots_(shape.depth) {}
+  IoFloor(const IoShape& shape, const WorkDir& dir)
+      : shape_(shape), dir_(dir), slots_(shape.depth) {}
   ~IoFloor() override {
     if (has_ring_) io_uring_queue_exit(&ring_);
   }
@@ -42,7 +43,7 @@ class IoFloor : public IoContestant {
 
   Expected<IoFigure> store() override {
     if (auto ready = set_up(); !ready) return ready.error();
-    auto files = io_directory(dir_, "floor-" + shape_.tier, stores_++);
+    auto files = io_directory(dir_, "floor-" + shape_.tier);
     if (!files) return files.error();
     root_ = files->string();
     if (auto ready = begin_set(); !ready) return ready.error();
@@ -140,7 +141,6 @@ class IoFloor : public IoContestant {
   io_uring ring_{};
   bool has_ring_ = false;
   std::vector<Slot> slots_;
-  int stores_ = 0;
 };
 
 class FileFloor final : public IoFloor {
@@ -198,7 +198,8 @@ class ExtentFloor final : public IoFloor {
  private:
   Expected<Ok> begin_set() override {
     if (fd_ >= 0) ::close(fd_);
-    fd_ = ::open((root_ + "/chunks").c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_DIRECT, 0600);
+    fd_ =
+        ::open((root_ + "/chunks").c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC | O_DIRECT, 0600);
     if (fd_ < 0) return failed("creating its file", errno);
     if (::fallocate(fd_, 0, 0, static_cast<off_t>(shape_.set_bytes)) != 0)
       return failed("preallocating its file", errno);

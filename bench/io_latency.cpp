@@ -61,7 +61,8 @@ class StoreFlood {
 };
 
 /// Loads at their times, each recorded when it landed.
-LatencyRecorder paced_loads(IoTierHarness& harness, std::uint64_t chunks, double per_s, double seconds) {
+LatencyRecorder paced_loads(IoTierHarness& harness, std::uint64_t chunks, double per_s,
+                            double seconds) {
   auto recorder = std::make_shared<LatencyRecorder>();  // written by the lane's thread alone
   Random random(7);
   const auto count = static_cast<std::uint64_t>(per_s * seconds);
@@ -69,29 +70,32 @@ LatencyRecorder paced_loads(IoTierHarness& harness, std::uint64_t chunks, double
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto due = start + from_seconds(static_cast<double>(i) / per_s);
     std::this_thread::sleep_until(due);
-    harness.submit(true, {random.below(chunks)}, [recorder](Duration d) { recorder->record(d); }, due);
+    harness.submit(
+        true, {random.below(chunks)}, [recorder](Duration d) { recorder->record(d); }, due);
   }
   return harness.settle_loads(), *recorder;
 }
 
 }  // namespace
 
-Expected<IoLatencyPair> measure_io_latency(const IoShape& asked, const WorkDir& dir, double share, double seconds) {
-  static std::atomic<int> runs{0};
+Expected<IoLatencyPair> measure_io_latency(const IoShape& asked, const WorkDir& dir, double share,
+                                           double seconds) {
   IoShape shape = asked;
   shape.spare_bytes = static_cast<std::uint64_t>(seconds * kStoreRateMax);
   const std::uint32_t window = io_window_chunks(shape);
   IoTierHarness harness(shape, 2 * window, 1);
-  auto files = io_directory(dir, "latency-" + shape.tier, runs++);
+  auto files = io_directory(dir, "latency-" + shape.tier);
   if (!files) return files.error();
   if (auto started = harness.start(*files); !started) return started.error();
-  for (std::uint64_t i = 0; i < kIoDirectories; ++i) harness.submit(false, {(std::uint64_t{1} << 40) + i});
+  for (std::uint64_t i = 0; i < kIoDirectories; ++i)
+    harness.submit(false, {(std::uint64_t{1} << 40) + i});
   for (std::uint64_t i = 0; i < shape.chunks(); ++i) harness.submit(false, {i});
   if (auto ended = harness.drain(); !ended) return ended.error();
   const IoStopwatch watch;
   for (const std::uint32_t number : io_order(shape.chunks())) harness.submit(true, {number});
   if (auto ended = harness.drain(); !ended) return ended.error();
-  const double rate = watch.stop(shape).mib_per_s * 1048576 / static_cast<double>(shape.chunk_bytes);
+  const double rate =
+      watch.stop(shape).mib_per_s * 1048576 / static_cast<double>(shape.chunk_bytes);
 
   IoLatencyPair pair;
   pair.loads_per_s = rate * share;
@@ -105,7 +109,8 @@ Expected<IoLatencyPair> measure_io_latency(const IoShape& asked, const WorkDir& 
   if (auto ended = harness.drain(); !ended) return ended.error();
   harness.stop();
   std::error_code ignored;
-  if (shape.tier == "extent") std::filesystem::remove_all(*files, ignored);  // the next one needs the space
+  if (shape.tier == "extent")
+    std::filesystem::remove_all(*files, ignored);  // the next one needs the space
   return pair;
 }
 

@@ -15,6 +15,7 @@ struct IoLatencyPair {
 
 /// @param share    of the load rate measured just before, at which loads arrive
 /// @param seconds  of each half
-Expected<IoLatencyPair> measure_io_latency(const IoShape& shape, const WorkDir& dir, double share, double seconds);
+Expected<IoLatencyPair> measure_io_latency(const IoShape& shape, const WorkDir& dir, double share,
+                                           double seconds);
 
 }  // namespace kv_offload::bench

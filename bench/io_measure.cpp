@@ -55,8 +55,7 @@ std::vector<std::uint32_t> io_order(std::uint64_t count) {
   std::vector<std::uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0U);
   Random random(1);
-  for (std::size_t i = order.size(); i > 1; --i)
-    std::swap(order[i - 1], order[random.below(i)]);
+  for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
   return order;
 }
 

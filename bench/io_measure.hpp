@@ -17,10 +17,10 @@ struct IoShape {
   std::string tier = "fs";  ///< "fs" or "extent"
   std::uint64_t chunk_bytes = std::uint64_t{2} << 20;
   std::uint64_t set_bytes = std::uint64_t{1} << 30;  ///< stored, then loaded, in one measurement
-  std::uint64_t spare_bytes = 0;  ///< that an extent tier has room for besides
-  std::uint32_t depth = 4;       ///< requests in flight of those compared; the tier chooses its own
-  bool checksum = true;          ///< of the tier; the others have none
-  std::optional<std::string> io; ///< the tier's backend by name, as in the configuration
+  std::uint64_t spare_bytes = 0;                     ///< that an extent tier has room for besides
+  std::uint32_t depth = 4;  ///< requests in flight of those compared; the tier chooses its own
+  bool checksum = true;     ///< of the tier; the others have none
+  std::optional<std::string> io;  ///< the tier's backend by name, as in the configuration
   [[nodiscard]] std::uint64_t chunks() const { return set_bytes / chunk_bytes; }
 };
 

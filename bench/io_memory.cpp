@@ -30,10 +30,12 @@ std::uint64_t read_pass(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-std::vector<IoMemoryFigure> measure_io_memory(std::uint64_t chunk_bytes, std::uint64_t set_bytes, int round) {
+std::vector<IoMemoryFigure> measure_io_memory(std::uint64_t chunk_bytes, std::uint64_t set_bytes,
+                                              int round) {
   static std::unique_ptr<Region> region;  // touched once
   const auto chunks = static_cast<ChunkId>(set_bytes / chunk_bytes);
-  if (!region || region->view().payload_bytes != chunk_bytes || region->view().num_chunks != 2 * chunks) {
+  if (!region || region->view().payload_bytes != chunk_bytes ||
+      region->view().num_chunks != 2 * chunks) {
     RegionOptions options;
     options.num_chunks = 2 * chunks;
     options.chunk_bytes = chunk_bytes;
@@ -50,12 +52,20 @@ std::vector<IoMemoryFigure> measure_io_memory(std::uint64_t chunk_bytes, std::ui
   const std::array<std::pair<const char*, Pass>, 4> passes = {{
       {"read", [&](ChunkId c) { kept = kept + read_pass(view.payload(c)); }},
       {"digest",
-       [&](ChunkId c) { kept = kept + std::to_integer<std::uint64_t>(digester.digest(key, view.payload(c)).value[0]); }},
-      {"copy", [&](ChunkId c) { std::memcpy(view.payload(chunks + c).data(), view.payload(c).data(), chunk_bytes); }},
+       [&](ChunkId c) {
+         kept =
+             kept + std::to_integer<std::uint64_t>(digester.digest(key, view.payload(c)).value[0]);
+       }},
+      {"copy",
+       [&](ChunkId c) {
+         std::memcpy(view.payload(chunks + c).data(), view.payload(c).data(), chunk_bytes);
+       }},
       {"copy and digest",
        [&](ChunkId c) {
-         kept = kept + std::to_integer<std::uint64_t>(
-                           digester.copy_and_digest(key, view.payload(c), view.payload(chunks + c)).value[0]);
+         kept =
+             kept +
+             std::to_integer<std::uint64_t>(
+                 digester.copy_and_digest(key, view.payload(c), view.payload(chunks + c)).value[0]);
        }},
   }};
   std::vector<IoMemoryFigure> figures(passes.size());
@@ -64,8 +74,8 @@ std::vector<IoMemoryFigure> measure_io_memory(std::uint64_t chunk_bytes, std::ui
     const auto start = Clock::now();
     for (ChunkId c = 0; c < chunks; ++c) passes[which].second(c);
     const double seconds = to_seconds(Clock::now() - start);
-    figures[which] = {passes[which].first,
-                      static_cast<double>(chunks * chunk_bytes) / seconds / (std::uint64_t{1} << 30)};
+    figures[which] = {passes[which].first, static_cast<double>(chunks * chunk_bytes) / seconds /
+                                               (std::uint64_t{1} << 30)};
   }
   return figures;
 }

@@ -14,6 +14,7 @@ struct IoMemoryFigure {
 
 /// One round of: reading every byte, digesting, copying, copying and digesting in one pass. One thread,
 /// `set_bytes` twice (source and destination) on huge pages; the order rotates with `round`.
-std::vector<IoMemoryFigure> measure_io_memory(std::uint64_t chunk_bytes, std::uint64_t set_bytes, int round);
+std::vector<IoMemoryFigure> measure_io_memory(std::uint64_t chunk_bytes, std::uint64_t set_bytes,
+                                              int round);
 
 }  // namespace kv_offload::bench

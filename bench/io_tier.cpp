@@ -40,7 +40,7 @@ class IoTier final : public IoContestant {
   [[nodiscard]] std::string name() const override { return "tier"; }
 
   Expected<IoFigure> store() override {
-    auto files = io_directory(dir_, shape_.tier, stores_++);
+    auto files = io_directory(dir_, shape_.tier);
     if (!files) return files.error();
     if (auto started = harness_.start(*files); !started) return started.error();
     move(false, std::uint64_t{1} << 40, kIoDirectories);
@@ -57,7 +57,8 @@ class IoTier final : public IoContestant {
     std::vector<std::uint64_t> numbers;
     for (std::size_t at = 0; at < order.size(); at += batch_) {
       numbers.assign(order.begin() + static_cast<std::ptrdiff_t>(at),
-                     order.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(at + batch_, order.size())));
+                     order.begin() + static_cast<std::ptrdiff_t>(
+                                         std::min<std::size_t>(at + batch_, order.size())));
       harness_.submit(true, numbers);
     }
     if (auto ended = harness_.drain(); !ended) return ended.error();
@@ -79,7 +80,6 @@ class IoTier final : public IoContestant {
   const WorkDir& dir_;
   const std::uint32_t batch_;
   IoTierHarness harness_;
-  int stores_ = 0;
 };
 
 }  // namespace
@@ -88,11 +88,11 @@ std::unique_ptr<IoContestant> io_tier(const IoShape& shape, const WorkDir& dir) 
   return std::make_unique<IoTier>(shape, dir);
 }
 
-Expected<std::filesystem::path> io_directory(const WorkDir& dir, const std::string& who, int store) {
+Expected<std::filesystem::path> io_directory(const WorkDir& dir, const std::string& who) {
   spread_subdirectories(dir.path());
   // A name that no run had before: ext4 derives the place of such a directory from its name.
   std::random_device random;
-  return dir.subdirectory(who + "-" + std::to_string(store) + "-" + std::to_string(random()));
+  return dir.subdirectory(who + "-" + std::to_string(random()));
 }
 
 }  // namespace kv_offload::bench

@@ -15,6 +15,6 @@ std::unique_ptr<IoContestant> io_tier(const IoShape& shape, const WorkDir& dir);
 std::unique_ptr<IoContestant> io_engine(const IoShape& shape, const WorkDir& dir);
 
 /// New directory for one store of `who`.
-Expected<std::filesystem::path> io_directory(const WorkDir& dir, const std::string& who, int store);
+Expected<std::filesystem::path> io_directory(const WorkDir& dir, const std::string& who);
 
 }  // namespace kv_offload::bench

@@ -15,6 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kStopPatience = std::chrono::seconds(60);
+/// Between the ends of two transfers; the slowest disk takes less for everything in flight.
+constexpr auto kTransferPatience = std::chrono::seconds(60);
 
 }  // namespace
 
@@ -23,7 +25,8 @@ ConfigNode io_tier_parameters(const IoShape& shape, const std::filesystem::path&
   if (shape.tier == "extent") {
     // Room for the set, its tables and the segments that are kept free; a tenth more, and 64 MiB.
     keys["path"] = (dir / "chunks.extent").string();
-    keys["capacity_bytes"] = shape.set_bytes + shape.set_bytes / 10 + (std::uint64_t{64} << 20) + shape.spare_bytes;
+    keys["capacity_bytes"] =
+        shape.set_bytes + shape.set_bytes / 10 + (std::uint64_t{64} << 20) + shape.spare_bytes;
   } else {
     keys["root_dir"] = dir.string();
   }
@@ -44,10 +47,10 @@ class IoTierHarness::Sink final : public TierSink {
     {
       const std::lock_guard lock(owner_.mutex_);
       if (!result.success && owner_.failure_.empty())
-        owner_.failure_ = "a transfer failed: " + std::string(to_string(result.failure)) +
-                          (result.error_number == 0
-                               ? std::string()
-                               : std::string(": ") + std::strerror(result.error_number));
+        owner_.failure_ =
+            "a transfer failed: " + std::string(to_string(result.failure)) +
+            (result.error_number == 0 ? std::string()
+                                      : std::string(": ") + std::strerror(result.error_number));
       Job& job = owner_.jobs_.at(result.job_id.sequence);
       landed = std::move(job.landed);
       since = job.since;
@@ -60,6 +63,7 @@ class IoTierHarness::Sink final : public TierSink {
     owner_.free_.push_back(job->second.piece);
     if (job->second.is_load) --owner_.loads_out_;
     owner_.jobs_.erase(job);
+    ++owner_.ended_jobs_;
     owner_.changed_.notify_all();
   }
   void lane_died(std::string why) override {
@@ -87,6 +91,20 @@ void IoTierHarness::stop() {
     return;
   }
   tier_.reset();
+}
+
+/// False, and a failure, if the tier stands still. Every end of a transfer starts the patience anew.
+template <class Condition>
+bool IoTierHarness::wait_until(std::unique_lock<std::mutex>& lock, Condition condition) {
+  while (!condition()) {
+    const auto ended = ended_jobs_;
+    if (changed_.wait_for(lock, kTransferPatience,
+                          [&] { return condition() || ended_jobs_ != ended; }))
+      continue;
+    if (failure_.empty()) failure_ = "no transfer ended for a minute";
+    return false;
+  }
+  return true;
 }
 
 Expected<Ok> IoTierHarness::make_region() {
@@ -141,13 +159,14 @@ void IoTierHarness::submit(bool is_load, const std::vector<std::uint64_t>& numbe
   job.chunk_bytes = region_->view().row_bytes;
   {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !free_.empty(); });
+    if (!wait_until(lock, [&] { return !free_.empty(); })) return;
     const std::uint32_t piece = free_.back();
     free_.pop_back();
     for (std::uint32_t i = 0; i < numbers.size(); ++i) job.chunk_ids.push_back(piece * batch_ + i);
     job.job_id.sequence = next_job_++;
     if (is_load) ++loads_out_;
-    jobs_.emplace(job.job_id.sequence, Job{piece, is_load, since.value_or(Clock::now()), std::move(landed)});
+    jobs_.emplace(job.job_id.sequence,
+                  Job{piece, is_load, since.value_or(Clock::now()), std::move(landed)});
   }
   std::vector<TransferJob> jobs;
   jobs.push_back(std::move(job));
@@ -156,20 +175,22 @@ void IoTierHarness::submit(bool is_load, const std::vector<std::uint64_t>& numbe
 
 Expected<Ok> IoTierHarness::drain() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return jobs_.empty(); });
+  wait_until(lock, [&] { return jobs_.empty(); });
   if (failure_.empty()) return Ok{};
   return OffloadError{OffloadErrc::io_error, std::exchange(failure_, {})};
 }
 
 void IoTierHarness::settle_loads() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return loads_out_ == 0; });
+  wait_until(lock, [&] { return loads_out_ == 0; });
 }
 
 std::uint32_t io_window_chunks(const IoShape& shape) {
   const std::uint64_t by_bytes = (std::uint64_t{16} << 20) / shape.chunk_bytes;
-  const std::uint64_t wanted = std::max<std::uint64_t>({by_bytes, std::uint64_t{4} * shape.depth, 16});
-  return static_cast<std::uint32_t>(std::min<std::uint64_t>({wanted, 1024, std::max<std::uint64_t>(shape.chunks(), 1)}));
+  const std::uint64_t wanted =
+      std::max<std::uint64_t>({by_bytes, std::uint64_t{4} * shape.depth, 16});
+  return static_cast<std::uint32_t>(
+      std::min<std::uint64_t>({wanted, 1024, std::max<std::uint64_t>(shape.chunks(), 1)}));
 }
 
 }  // namespace kv_offload::bench

@@ -15,7 +15,8 @@
 namespace kv_offload::bench {
 
 /// A tier without an engine around it: region, sink and the tier, as its actor would drive it. Jobs take
-/// a piece of the region each; submit() waits until one is free. One thread submits, another may wait.
+/// a piece of the region each; submit() waits until one is free. Several threads may submit and wait. A tier of
+/// which no transfer ends within a minute is a failure, which drain() tells.
 class IoTierHarness {
  public:
   /// @param pieces  jobs in flight at most, of `batch` chunks each
@@ -51,6 +52,8 @@ class IoTierHarness {
   };
 
   Expected<Ok> make_region();
+  template <class Condition>
+  bool wait_until(std::unique_lock<std::mutex>& lock, Condition condition);
 
   const IoShape shape_;
   const std::uint32_t pieces_, batch_;
@@ -64,6 +67,7 @@ class IoTierHarness {
   std::vector<std::uint32_t> free_;
   std::unordered_map<std::uint64_t, Job> jobs_;
   std::uint64_t loads_out_ = 0;
+  std::uint64_t ended_jobs_ = 0;
   std::uint64_t next_job_ = 1;
   std::string failure_;
 };

@@ -1,5 +1,7 @@
 #include "kv_offload/tiers/digest.hpp"
 
+#include "kv_offload/tiers/hex_digit.hpp"
+
 #define XXH_STATIC_LINKING_ONLY  // the streaming state, to keep it on the stack
 #include <xxhash.h>
 #if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
@@ -24,19 +26,14 @@ Hash canonical_of(XXH128_hash_t value) {
   return hash;
 }
 
-Hash hash_of(const void* data, std::size_t bytes) { return canonical_of(XXH3_128bits(data, bytes)); }
+Hash hash_of(const void* data, std::size_t bytes) {
+  return canonical_of(XXH3_128bits(data, bytes));
+}
 
 /// A piece of a fused copy: stays in the first-level cache between its copy and its digest.
 constexpr std::size_t kFusedBytes = 8192;
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-/// -1 unless a lower-case hex digit.
-constexpr int hex_value(char c) {
-  if (is_digit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
 
 /// "<number without leading zero>:<something>:", as every version starts.
 bool starts_like_a_version(std::string_view attribute) {
@@ -70,7 +67,8 @@ ChunkDigest ChunkDigester::copy_and_digest(const OffloadKey& key, std::span<cons
   return finish(key, from.size(), canonical_of(XXH3_128bits_digest(&state)));
 }
 
-ChunkDigest ChunkDigester::finish(const OffloadKey& key, std::uint64_t length, const Hash& inner) const {
+ChunkDigest ChunkDigester::finish(const OffloadKey& key, std::uint64_t length,
+                                  const Hash& inner) const {
   std::array<std::byte, 16 + 1 + OffloadKey::kMaxBytes + 8 + 16> message;
   std::byte* at = message.data();
   const auto put = [&at](const void* data, std::size_t size) {
@@ -80,8 +78,7 @@ ChunkDigest ChunkDigester::finish(const OffloadKey& key, std::uint64_t length, c
   put(namespace_hash_.data(), namespace_hash_.size());
   *at++ = static_cast<std::byte>(key.bytes().size());
   put(key.bytes().data(), key.bytes().size());
-  for (unsigned i = 0; i < 8; ++i)
-    *at++ = static_cast<std::byte>((length >> (8 * i)) & 0xffU);
+  for (unsigned i = 0; i < 8; ++i) *at++ = static_cast<std::byte>((length >> (8 * i)) & 0xffU);
   put(inner.data(), inner.size());
   return {hash_of(message.data(), static_cast<std::size_t>(at - message.data()))};
 }
@@ -104,8 +101,8 @@ DigestParse parse_digest(std::string_view attribute, ChunkDigest& digest) {
   if (attribute.size() != kDigestAttributeBytes) return DigestParse::malformed;
   ChunkDigest parsed;
   for (std::size_t i = 0; i < parsed.value.size(); ++i) {
-    const int high = hex_value(attribute[kDigestPrefix.size() + 2 * i]);
-    const int low = hex_value(attribute[kDigestPrefix.size() + 2 * i + 1]);
+    const int high = hex_digit(attribute[kDigestPrefix.size() + 2 * i]);
+    const int low = hex_digit(attribute[kDigestPrefix.size() + 2 * i + 1]);
     if (high < 0 || low < 0) return DigestParse::malformed;
     parsed.value[i] = static_cast<std::byte>(high * 16 + low);
   }

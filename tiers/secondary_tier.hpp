@@ -1,12 +1,5 @@
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "kv_offload/messages/config_node.hpp"
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/messages/lookup.hpp"
@@ -19,6 +12,13 @@
 #include "kv_offload/tiers/io_mode.hpp"
 #include "kv_offload/tiers/parent_manager.hpp"
 #include "kv_offload/tiers/primary_view.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace kv_offload {
 

@@ -116,7 +116,8 @@ TEST_CASE("impossible gates are refused with path, value and what is allowed",
       Row{R"({"type": "demand", "target": 1.5})",
           "admission_policy.target: 1.5 is not allowed; expected a number in [0, 1]"},
       Row{R"({"type": "demand", "memory_chunks": 1})",
-          "admission_policy.memory_chunks: 1 is not allowed; expected an integer in [1024, 268435456]"},
+          "admission_policy.memory_chunks: 1 is not allowed; expected an integer in [1024, "
+          "268435456]"},
       Row{R"({"type": "demand", "grace": 1})",
           "admission_policy.grace: unknown key; known here: grace_bytes, horizon_chunks, "
           "memory_chunks, mode, target, type"},

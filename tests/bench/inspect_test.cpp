@@ -1,4 +1,5 @@
 #include "kv_offload/bench/inspect.hpp"
+
 #include "kv_offload/tests/support/tier_fs_fixture.hpp"
 #include "kv_offload/tests/tiers/extent_fixture.hpp"
 #include "kv_offload/tiers/fs/temp_files.hpp"
@@ -265,6 +266,24 @@ TEST_CASE("inspect counts what an extent file holds and verifies its rows, also 
   if (engine_runs) CHECK(f.loads_named(100));
 }
 
+TEST_CASE("rows stored without a digest are counted, not damaged", "[inspect]") {
+  const test::TierDirectory scratch;
+  ExtentFixture f(small_extent());
+  f.config.checksum = false;
+  f.start();
+  f.store_named(0, 3);
+  f.config.checksum = true;
+  f.start();
+  f.store_named(3, 2);
+  f.stop();
+  const Outcome outcome = inspect(scratch, of(f.config.path, true));
+  INFO(outcome.out << outcome.err);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.json["extent"]["verified"] == 2);
+  CHECK(outcome.json["extent"]["without_digest"] == 3);
+  CHECK(contains(outcome.out, "3 were stored without one"));
+}
+
 TEST_CASE("inspect names the rows of an extent file that are damaged", "[inspect]") {
   const test::TierDirectory scratch;
   ExtentFixture f(small_extent());
@@ -303,8 +322,9 @@ TEST_CASE("inspect tells dead rows and those of other revisions", "[inspect]") {
   CHECK(e["other_revisions"] == 4);
 }
 
-TEST_CASE("the namespace of an extent file comes from the configuration where it is not the default",
-          "[inspect]") {
+TEST_CASE(
+    "the namespace of an extent file comes from the configuration where it is not the default",
+    "[inspect]") {
   const test::TierDirectory scratch;
   ExtentFixture f(small_extent());
   f.identity.dtype = "fp8";
@@ -318,7 +338,8 @@ TEST_CASE("the namespace of an extent file comes from the configuration where it
   const auto config = [&](const std::string& dtype) {
     const std::string file = scratch.path() + "/" + dtype + ".json";
     test::write_file(file, R"({"chunk_bytes": 4096, "cpu_bytes_to_use": 1048576, "revision": "r7",
-                               "identity": {"dtype": ")" + dtype + "\"}}");
+                               "identity": {"dtype": ")" +
+                               dtype + "\"}}");
     return file;
   };
   options.config_file = config("fp16");
@@ -347,7 +368,8 @@ TEST_CASE("inspect refuses what is neither kind in one line", "[inspect]") {
   CHECK(is_refused(inspect(scratch, options), "--config is for an extent file"));
   options = of(other.path() + "/text");
   options.purge_quarantined = true;
-  CHECK(is_refused(inspect(scratch, options), "--purge-quarantined is for a file tier's directory"));
+  CHECK(
+      is_refused(inspect(scratch, options), "--purge-quarantined is for a file tier's directory"));
   options = of(other.path());
   options.output.json_file = other.path() + "/no/such/place.json";
   std::ostringstream out, err;

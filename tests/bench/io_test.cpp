@@ -64,7 +64,8 @@ int command(std::vector<std::string> words, std::string& err_text) {
 
 }  // namespace
 
-TEST_CASE_METHOD(Fixture, "a tier is measured beside an engine and the floor, pair by pair", "[engine]") {
+TEST_CASE_METHOD(Fixture, "a tier is measured beside an engine and the floor, pair by pair",
+                 "[engine]") {
   options.shape.tier = GENERATE("fs", "extent");
   options.engine = options.against_floor = true;
   const json document = run();
@@ -95,7 +96,8 @@ TEST_CASE_METHOD(Fixture, "loads are timed with and without stores beside them",
   CHECK(series(document, 0, "stores, MiB/s")["median"] > 0.0);
 }
 
-TEST_CASE_METHOD(Fixture, "passes over memory are compared with the pass that must be made anyway", "[engine]") {
+TEST_CASE_METHOD(Fixture, "passes over memory are compared with the pass that must be made anyway",
+                 "[engine]") {
   options.what = IoWhat::memory;
   options.shape.chunk_bytes = 2 << 20;
   const json document = run();
@@ -117,18 +119,19 @@ TEST_CASE_METHOD(Fixture, "results are appended as Markdown", "[engine]") {
 TEST_CASE_METHOD(Fixture, "what cannot be measured is named with its value and what is allowed") {
   options.shape.chunk_bytes = 5000;
   run(kUsageError);
-  CHECK(err.str() == "kv-offload-bench: --chunk-bytes: 5000 is not allowed; expected a multiple of 4 KiB\n");
+  CHECK(err.str() ==
+        "kv-offload-bench: --chunk-bytes: 5000 is not allowed; expected a multiple of 4 KiB\n");
   options.shape.chunk_bytes = 1 << 20;
   err.str({});
   run(kUsageError);
-  CHECK(err.str() == "kv-offload-bench: --set-bytes: 2.0 MiB is not allowed; expected at least 8 chunks\n");
+  CHECK(err.str() ==
+        "kv-offload-bench: --set-bytes: 2.0 MiB is not allowed; expected at least 8 chunks\n");
 }
 
 TEST_CASE("io refuses what its command line does not allow, in one line") {
-  const std::vector<std::vector<std::string>> wrong = {{"--tier", "obj"},   {"--what", "disk"},
-                                                       {"--depth", "0"},    {"--pairs", "0"},
-                                                       {"--load-share", "2"}, {"--set-bytes", "none"},
-                                                       {"--chunk-bytes", "5000"}};
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--tier", "obj"},     {"--what", "disk"},      {"--depth", "0"},         {"--pairs", "0"},
+      {"--load-share", "2"}, {"--set-bytes", "none"}, {"--chunk-bytes", "5000"}};
   for (const auto& words : wrong) {
     std::string err;
     CAPTURE(words);

@@ -202,14 +202,15 @@ TEST_CASE("every refusal of a tier's keys names path, value and allowed range", 
       {R"("type": "fs", "root_dir": "/x", "capacity_bytes": 4096, "eviction_policy": "mru")",
        ".eviction_policy: \"mru\" is not allowed; expected one of: arc, lru, s3fifo"},
       {R"("type": "fs", "root_dir": "/x", "capacity_bytes": "much")",
-       ".capacity_bytes: \"much\" is not allowed; expected a whole number of bytes, KiB, MiB, GiB or "
+       ".capacity_bytes: \"much\" is not allowed; expected a whole number of bytes, KiB, MiB, GiB "
+       "or "
        "TiB in [4 KiB, 1024 TiB]"},
       {R"("type": "fs", "root_dir": "/x", "capacity_bytes": 4095)",
-       ".capacity_bytes: 4095 is not allowed; expected a whole number of bytes, KiB, MiB, GiB or TiB "
+       ".capacity_bytes: 4095 is not allowed; expected a whole number of bytes, KiB, MiB, GiB or "
+       "TiB "
        "in [4 KiB, 1024 TiB]"},
       {R"("type": "fs_python", "root_dir": "/x")", ".type: \"fs_python\" "},
-      {R"("type": "fs_python", "root_dir": "/x", "module_path": "a.b")",
-       ".type: \"fs_python\" "},
+      {R"("type": "fs_python", "root_dir": "/x", "module_path": "a.b")", ".type: \"fs_python\" "},
   };
   for (const auto& [keys, start] : table) {
     INFO(keys);
@@ -224,13 +225,16 @@ TEST_CASE("every refusal of a tier's keys names path, value and allowed range", 
 
 TEST_CASE("a capacity below one chunk is refused with the chunk's size", "[config]") {
   const auto line = [](const std::string& bytes) {
-    return line_about(R"({"chunk_bytes": "64 KiB", "cpu_bytes_to_use": "64 MiB", "secondary_tiers": [
-        {"type": "fs", "root_dir": "/x", "capacity_bytes": )" + bytes + "}]}");
+    return line_about(
+        R"({"chunk_bytes": "64 KiB", "cpu_bytes_to_use": "64 MiB", "secondary_tiers": [
+        {"type": "fs", "root_dir": "/x", "capacity_bytes": )" +
+        bytes + "}]}");
   };
   CHECK(line("65536") == "valid");
-  CHECK(line("65535") ==
-        "secondary_tiers[0].capacity_bytes: 65535 is not allowed; expected a whole number of bytes, "
-        "KiB, MiB, GiB or TiB in [one chunk of 64 KiB, 1024 TiB]");
+  CHECK(
+      line("65535") ==
+      "secondary_tiers[0].capacity_bytes: 65535 is not allowed; expected a whole number of bytes, "
+      "KiB, MiB, GiB or TiB in [one chunk of 64 KiB, 1024 TiB]");
 }
 
 TEST_CASE("two tiers that count bytes are not put in one place", "[config]") {

@@ -27,7 +27,8 @@ constexpr int kAccesses = 3000;
 std::vector<std::uint64_t> accesses(std::uint64_t seed) {
   std::vector<double> sums;
   double sum = 0;
-  for (std::uint64_t n = 0; n < kNames; ++n) sums.push_back(sum += 1.0 / static_cast<double>(n + 1));
+  for (std::uint64_t n = 0; n < kNames; ++n)
+    sums.push_back(sum += 1.0 / static_cast<double>(n + 1));
   std::mt19937_64 random(seed);
   std::uniform_real_distribution<double> uniform(0, sum);
   std::vector<std::uint64_t> names;
@@ -74,8 +75,7 @@ int oracle_hits(const std::string& policy_name, const std::vector<std::uint64_t>
 }
 
 void fill(std::span<std::byte> row, std::uint64_t name) {
-  for (std::size_t at = 0; at + 8 <= row.size(); at += 8)
-    std::memcpy(row.data() + at, &name, 8);
+  for (std::size_t at = 0; at + 8 <= row.size(); at += 8) std::memcpy(row.data() + at, &name, 8);
 }
 bool holds(std::span<const std::byte> row, std::uint64_t name) {
   for (std::size_t at = 0; at + 8 <= row.size(); at += 8)
@@ -96,8 +96,10 @@ std::uint64_t bytes_per_file() {
 
 }  // namespace
 
-TEST_CASE("a replay with a tenth of its chunks in files hits as often as the policy can, with the right bytes",
-          "[engine]") {
+TEST_CASE(
+    "a replay with a tenth of its chunks in files hits as often as the policy can, with the right "
+    "bytes",
+    "[engine]") {
   const auto policy = GENERATE(as<std::string>{}, "lru", "arc", "s3fifo");
   const std::uint64_t seed = std::random_device{}();
   CAPTURE(policy, seed);
@@ -155,7 +157,8 @@ TEST_CASE("a replay with a tenth of its chunks in files hits as often as the pol
   CHECK(hits <= possible + kAccesses / 100);
   require_promises(*engine);
   CHECK(engine->shutdown());
-  CHECK(chunk_bytes_on_disk(dir.path) <= capacity + config.row_bytes() * leaving_max(capacity, kRow));
+  CHECK(chunk_bytes_on_disk(dir.path) <=
+        capacity + config.row_bytes() * leaving_max(capacity, kRow));
   // The last removals may not have been taken; but nothing that is there was told as removed.
   for (std::uint64_t name = 0; name < kNames; ++name) {
     const auto mapper = FileMapper::make(dir.path, config.identity);

@@ -13,8 +13,8 @@ using Definitions = std::vector<MetricDefinition>;
 const std::string kFiles = "{tier=\"1:fs\"}";
 
 std::string document(const TierDirectory& directory, const std::string& capacity) {
-  return R"("secondary_tiers": [{"type": "fs", "pin_share": 0.4, "root_dir": ")" + directory.path() +
-         "\"" + capacity + "}]";
+  return R"("secondary_tiers": [{"type": "fs", "pin_share": 0.4, "root_dir": ")" +
+         directory.path() + "\"" + capacity + "}]";
 }
 
 /// Scrapes until the sample has this value; the test's own time limit ends it.
@@ -50,7 +50,8 @@ Exposition bounded_files(Definitions& definitions) {
   engine.lookup(engine.request("other"), keys_named('b', 12));
   page_with(engine, "kv_offload_fs_vanished_chunks_total", 1);
   for (unsigned char name = 'c'; name < 'f'; ++name)
-    engine.store(engine.request(std::string("more-") + static_cast<char>(name)), keys_named(name, 4));
+    engine.store(engine.request(std::string("more-") + static_cast<char>(name)),
+                 keys_named(name, 4));
   definitions = fs_metric_definitions();
   return page_with(engine, "kv_offload_fs_unlink_failures_total", 1);
 }

@@ -5,13 +5,13 @@
 #include "kv_offload/tiers/fs/residency_file.hpp"
 
 #include <catch2/catch.hpp>
+#include <utime.h>
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
-#include <utime.h>
 
 namespace kv_offload::test {
 

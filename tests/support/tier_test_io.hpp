@@ -23,13 +23,13 @@ inline IoMode test_io() {
 
 /// Ends a test case where the kernel forbids the io_uring that it would use. Catch2 v2 has no skip: the
 /// reason is a warning.
-#define KV_OFFLOAD_NEEDS_URING()                                      \
+#define KV_OFFLOAD_NEEDS_URING()                                                             \
   if (const std::string why = ::kv_offload::test::test_io() == ::kv_offload::IoMode::threads \
-                                  ? std::string()                     \
-                                  : ::kv_offload::why_no_uring();     \
-      !why.empty()) {                                                 \
-    WARN("skipped: " << why);                                         \
-    return;                                                           \
+                                  ? std::string()                                            \
+                                  : ::kv_offload::why_no_uring();                            \
+      !why.empty()) {                                                                        \
+    WARN("skipped: " << why);                                                                \
+    return;                                                                                  \
   }
 
 /// The device of a lane's tests, which does what a script says. With threads the script decides the same

@@ -62,7 +62,8 @@ TEST_CASE("what was encoded is read back", "[digest]") {
   CHECK(parsed == digest);
 }
 
-TEST_CASE("copying and digesting in one pass copies every byte and gives the same digest", "[digest]") {
+TEST_CASE("copying and digesting in one pass copies every byte and gives the same digest",
+          "[digest]") {
   const ChunkDigester digester("namespace");
   for (const std::size_t size : {0UL, 1UL, 4096UL, 8191UL, 8192UL, 8193UL, 100'000UL}) {
     CAPTURE(size);

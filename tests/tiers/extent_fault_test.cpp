@@ -197,8 +197,9 @@ TEST_CASE("a damaged row is corrupt once, then gone, also after a restart", "[ex
   CHECK(f.loads_named(slot));
 }
 
-TEST_CASE("without digests rows are served as they are, counted, and refused once digests are on again",
-          "[extent][io]") {
+TEST_CASE(
+    "without digests rows are served as they are, counted, and refused once digests are on again",
+    "[extent][io]") {
   KV_OFFLOAD_NEEDS_URING();
   ExtentFixture f;
   f.config.checksum = false;

@@ -82,8 +82,7 @@ TEST_CASE("a file that was removed by somebody else leaves the index without an 
   f.start();
   REQUIRE(f.settle());
   f.store_in_order(0, 4);
-  for (std::uint64_t name = 0; name < 3; ++name)
-    std::filesystem::remove(f.path_of(tier_key(name)));
+  for (std::uint64_t name = 0; name < 3; ++name) std::filesystem::remove(f.path_of(tier_key(name)));
   const JobResult gone = f.load(tier_keys(0, 1), 8);
   CHECK(gone.failure == TransferFailure::not_found);
   CHECK_FALSE(f.has(1));
@@ -103,7 +102,8 @@ TEST_CASE("a file that was removed by somebody else leaves the index without an 
   CHECK(f.sample("resident_chunks") == 4);
 }
 
-TEST_CASE("a whole directory that somebody cleared costs stores, not failures", "[fs][io][capacity]") {
+TEST_CASE("a whole directory that somebody cleared costs stores, not failures",
+          "[fs][io][capacity]") {
   KV_OFFLOAD_NEEDS_URING();
   FsCapacityFixture f(6);
   f.start();
@@ -117,7 +117,8 @@ TEST_CASE("a whole directory that somebody cleared costs stores, not failures", 
   f.stop();
 }
 
-TEST_CASE("a full disk below the capacity fails one key and makes some room", "[fs][io][capacity]") {
+TEST_CASE("a full disk below the capacity fails one key and makes some room",
+          "[fs][io][capacity]") {
   KV_OFFLOAD_NEEDS_URING();
   std::atomic<bool> full{false};
   std::atomic<int> unlinks{0};
@@ -144,7 +145,8 @@ TEST_CASE("a full disk below the capacity fails one key and makes some room", "[
   CHECK(f.store(tier_keys(100, 1)).success);
 }
 
-TEST_CASE("a store of a key whose file is on its way out waits and is not lost", "[fs][io][capacity]") {
+TEST_CASE("a store of a key whose file is on its way out waits and is not lost",
+          "[fs][io][capacity]") {
   std::atomic<bool> slow{false};
   FsCapacityFixture f(2, scripted([&](const IoRequest& r, std::uint64_t) {
                         ScriptedResult result;

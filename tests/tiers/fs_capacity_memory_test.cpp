@@ -3,7 +3,6 @@
 #include "kv_offload/tiers/fs/fs_residency.hpp"
 
 #include <catch2/catch.hpp>
-
 #include <malloc.h>
 
 #include <array>

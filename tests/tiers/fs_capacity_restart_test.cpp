@@ -206,8 +206,9 @@ TEST_CASE("chunks stored without a capacity in between are found", "[fs][io][cap
   REQUIRE(f.settle());
 }
 
-TEST_CASE("a record that is damaged, cut or somebody else's is said once, and the files are looked at",
-          "[fs][io][capacity]") {
+TEST_CASE(
+    "a record that is damaged, cut or somebody else's is said once, and the files are looked at",
+    "[fs][io][capacity]") {
   KV_OFFLOAD_NEEDS_URING();
   FsCapacityFixture f(8);
   f.start();
@@ -223,9 +224,9 @@ TEST_CASE("a record that is damaged, cut or somebody else's is said once, and th
     case 1: text.resize(2048); break;
     case 2: text.clear(); break;
     case 3: text = std::string(4096, 'x'); break;
-    case 4: text.replace(16, 8, "another!"); break;   // fingerprint, so the check, too
+    case 4: text.replace(16, 8, "another!"); break;  // fingerprint, so the check, too
     case 5: text += std::string(4096, '\0'); break;
-    default: text[text.size() - 16] = '\x7f';         // more entries than there are
+    default: text[text.size() - 16] = '\x7f';  // more entries than there are
   }
   test::write_file(f.record(), text);
   f.start();
@@ -302,9 +303,10 @@ TEST_CASE("the record is written while the lane works, and a crash loses little"
   wanted.capacity_bytes = 4096 * 3000;
   wanted.row_bytes = 4096;
   wanted.now_us = 1'000'000;
-  auto ns = std::move(open_fs_namespace(mapper, "", wanted, revisions,
-                                        [&](const std::string& line) { log += line; }))
-                .value();
+  auto ns =
+      std::move(open_fs_namespace(mapper, "", wanted, revisions, [&](const std::string& line) {
+        log += line;
+      })).value();
   for (std::uint64_t i = 0; i < 3000; ++i) ns->residency->insert_used(tier_key(i), 4096, i + 1);
   MonotonicTime now{};
   RecordSaver saver(now);
@@ -339,6 +341,14 @@ TEST_CASE("the record is written while the lane works, and a crash loses little"
   REQUIRE(saver.next_io(*ns, {}, now, io));
   saver.io_over(ENOSPC);
   CHECK(saver.take_error() == ENOSPC);
+  CHECK(directory.files(".tmp").empty());
+  // Nor does one that cannot get its name.
+  std::filesystem::remove(ns->record_path());
+  std::filesystem::create_directory(ns->record_path());
+  saver.changed();
+  now += RecordSaver::kInterval;
+  while (saver.next_io(*ns, {}, now, io)) saver.io_over(0);
+  CHECK(saver.take_error() == EISDIR);
   CHECK(directory.files(".tmp").empty());
   ns->marker.remove();
 }

@@ -1,5 +1,4 @@
 #include "kv_offload/tests/support/tier_directory.hpp"
-#include "kv_offload/tests/support/tier_directory.hpp"
 #include "kv_offload/tests/support/tier_memory.hpp"
 #include "kv_offload/tiers/fs/file_mapper.hpp"
 
@@ -169,7 +168,8 @@ TEST_CASE("the mapper of a directory that is there is the one that made it", "[f
   CHECK(error_of(root.path()).find("is not named as a directory of chunks") != std::string::npos);
   CHECK(error_of(made->base_dir() + "_r").find("is not named") != std::string::npos);
   CHECK(error_of(made->base_dir() + "_r3x").find("is not named") != std::string::npos);
-  CHECK(error_of(root.path() + "/absent_0123456789ab_r0").find("No such file") != std::string::npos);
+  CHECK(error_of(root.path() + "/absent_0123456789ab_r0").find("No such file") !=
+        std::string::npos);
   for (const char* text : {"", "{", "[]", "7", "{\"model_name\": \"\xff\"}"}) {
     test::write_file(made->config_path(), text);
     CHECK(error_of(made->chunk_dir()).find("config.json: ") != std::string::npos);

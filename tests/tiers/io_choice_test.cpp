@@ -53,7 +53,9 @@ struct Fallback {
   void make(const Expected<std::string>& one, const Expected<std::string>& two) {
     backend = std::make_unique<FallbackBackend>(
         std::make_unique<OpenedBackend>(first, one), std::make_unique<OpenedBackend>(second, two),
-        [this](const std::string& why, const std::string& used) { said.push_back(used + ": " + why); });
+        [this](const std::string& why, const std::string& used) {
+          said.push_back(used + ": " + why);
+        });
   }
 };
 
@@ -109,7 +111,8 @@ TEST_CASE("each mode has its backend", "[choice]") {
   lane.name = "1:fs";
   std::vector<std::string> log;
   const auto opened = [&](IoMode mode) {
-    return choose_backend(mode, lane, 8, [&](std::string line) { log.push_back(std::move(line)); })->open();
+    return choose_backend(mode, lane, 8, [&](std::string line) { log.push_back(std::move(line)); })
+        ->open();
   };
   const std::string why = why_no_uring();
   CHECK(*opened(IoMode::threads) == "8 I/O threads");
@@ -205,7 +208,8 @@ struct StuckLane {
   }
 };
 
-TEST_CASE("a thread that comes back in time ends its job before the lane's stop", "[choice][lane]") {
+TEST_CASE("a thread that comes back in time ends its job before the lane's stop",
+          "[choice][lane]") {
   auto s = std::make_unique<StuckLane>("1:stopped");
   const JobId id = s->store_one();
   s->gate->open();

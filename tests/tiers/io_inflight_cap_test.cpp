@@ -33,7 +33,8 @@ struct Lane {
   std::uint64_t chunk;
   MonotonicTime now{};
 
-  Lane(std::uint64_t chunk_bytes, std::uint64_t most) : cap(chunk_bytes, most), chunk(chunk_bytes) {}
+  Lane(std::uint64_t chunk_bytes, std::uint64_t most)
+      : cap(chunk_bytes, most), chunk(chunk_bytes) {}
 
   /// A full queue for so long.
   void run(const Device& device, double seconds) {

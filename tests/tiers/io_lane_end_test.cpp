@@ -120,7 +120,8 @@ TEST_CASE("jobs that ran when the lane was killed never report", "[io][lane]") {
   CHECK_FALSE(f.sink.lane_is_dead());
 }
 
-TEST_CASE("a dead lane whose device still has a buffer does not stop cleanly", "[io][lane][scripted]") {
+TEST_CASE("a dead lane whose device still has a buffer does not stop cleanly",
+          "[io][lane][scripted]") {
   LaneFixture f;
   f.script = [](const IoRequest&, std::uint64_t) {
     ScriptedResult result;
@@ -137,7 +138,8 @@ TEST_CASE("a dead lane whose device still has a buffer does not stop cleanly", "
   CHECK_FALSE(f.sink.has_ended(id));
 }
 
-TEST_CASE("a broken backend ends the lane aloud and later jobs fail at once", "[io][lane][scripted]") {
+TEST_CASE("a broken backend ends the lane aloud and later jobs fail at once",
+          "[io][lane][scripted]") {
   LaneFixture f;
   f.start();
   f.store_named(0, 1);

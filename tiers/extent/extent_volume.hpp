@@ -1,11 +1,11 @@
 #pragma once
 
-#include "kv_offload/tiers/extent/aligned_buffer.hpp"
 #include "kv_offload/tiers/extent/extent_file.hpp"
 #include "kv_offload/tiers/extent/extent_format.hpp"
 #include "kv_offload/tiers/extent/extent_geometry.hpp"
 #include "kv_offload/tiers/extent/extent_index.hpp"
 #include "kv_offload/tiers/extent/segment_table.hpp"
+#include "kv_offload/tiers/io/aligned_buffer.hpp"
 
 #include <cstdint>
 #include <deque>

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "kv_offload/tiers/extent/aligned_buffer.hpp"
 #include "kv_offload/tiers/extent/extent_shared.hpp"
 #include "kv_offload/tiers/extent/segment_cleaner.hpp"
 #include "kv_offload/tiers/extent/segment_filler.hpp"
+#include "kv_offload/tiers/io/aligned_buffer.hpp"
 
 #include <cstdint>
 #include <deque>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "kv_offload/tiers/extent/aligned_buffer.hpp"
 #include "kv_offload/tiers/extent/extent_volume.hpp"
+#include "kv_offload/tiers/io/aligned_buffer.hpp"
 #include "kv_offload/tiers/io/lane_storage.hpp"
 
 #include <cstdint>

@@ -1,6 +1,8 @@
 #include "kv_offload/tiers/fs/chunk_walk.hpp"
 
+#include "kv_offload/tiers/fs/fs_errors.hpp"
 #include "kv_offload/tiers/fs/temp_files.hpp"
+#include "kv_offload/tiers/hex_digit.hpp"
 
 #include <algorithm>
 #include <array>
@@ -21,12 +23,6 @@ constexpr std::string_view kTempEnd = ".tmp";
 /// No layout has more; what somebody else put there is not listed for ever.
 constexpr std::size_t kTopsMax = 1U << 16;
 
-int digit_of(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return -1;
-}
-
 }  // namespace
 
 std::optional<ChunkName> parse_chunk_name(std::string_view group_dir, std::string_view file) {
@@ -37,8 +33,8 @@ std::optional<ChunkName> parse_chunk_name(std::string_view group_dir, std::strin
   std::array<std::byte, OffloadKey::kMaxHashBytes> hash{};
   if (file.empty() || file.size() % 2 != 0 || file.size() > 2 * hash.size()) return std::nullopt;
   for (std::size_t i = 0; i < file.size(); i += 2) {
-    const int high = digit_of(file[i]);
-    const int low = digit_of(file[i + 1]);
+    const int high = hex_digit(file[i]);
+    const int low = hex_digit(file[i + 1]);
     if (high < 0 || low < 0) return std::nullopt;
     hash[i / 2] = static_cast<std::byte>(16 * high + low);
   }
@@ -62,7 +58,7 @@ double ChunkWalk::progress() const {
 
 ChunkWalk::Directory ChunkWalk::open_directory(const std::string& path) {
   Directory directory(::opendir(path.c_str()));
-  if (!directory && errno != ENOENT && errno != ENOTDIR) ++unreadable_;
+  if (!directory && !is_absent(errno)) ++unreadable_;
   return directory;
 }
 
@@ -121,8 +117,9 @@ std::optional<ChunkWalk::Found> ChunkWalk::look_at(const char* name, const IsKno
   if (!S_ISREG(info.st_mode)) return std::nullopt;
   found.path = group_path_ + '/' + name;
   found.bytes = static_cast<std::uint64_t>(info.st_blocks) * 512;
-  found.modified_us = static_cast<std::uint64_t>(std::max<std::time_t>(info.st_mtim.tv_sec, 0)) * 1'000'000 +
-                      static_cast<std::uint64_t>(info.st_mtim.tv_nsec) / 1000;
+  found.modified_us =
+      static_cast<std::uint64_t>(std::max<std::time_t>(info.st_mtim.tv_sec, 0)) * 1'000'000 +
+      static_cast<std::uint64_t>(info.st_mtim.tv_nsec) / 1000;
   return found;
 }
 

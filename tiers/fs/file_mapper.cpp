@@ -106,8 +106,8 @@ Expected<FileMapper> FileMapper::of_directory(std::string chunk_dir) {
   std::ifstream in(mapper.config_path(), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in.is_open() || in.bad())
-    return {OffloadErrc::io_error, mapper.config_path() + ": " +
-                                       (errno != 0 ? std::strerror(errno) : "cannot be read")};
+    return {OffloadErrc::io_error,
+            mapper.config_path() + ": " + (errno != 0 ? std::strerror(errno) : "cannot be read")};
   const auto fields = nlohmann::json::parse(text, nullptr, false);
   if (!fields.is_object())
     return {OffloadErrc::invalid_argument, mapper.config_path() + ": damaged, not a JSON object"};

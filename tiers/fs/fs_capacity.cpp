@@ -1,5 +1,7 @@
 #include "kv_offload/tiers/fs/fs_capacity.hpp"
 
+#include "kv_offload/tiers/fs/fs_errors.hpp"
+
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -16,8 +18,6 @@ namespace {
 
 /// Chunks that a full disk costs at a time.
 constexpr int kReliefChunks = 8;
-
-bool is_absent(int error) { return error == ENOENT || error == ENOTDIR; }
 
 std::uint64_t wall_us() {
   return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
@@ -175,8 +175,8 @@ FsCapacity::Room FsCapacity::reserve() {
     ++reserved_;
     return Room::ready;
   }
-  const bool can_change = free_leaving_.size() < leaving_.size() || reserved_ > 0 ||
-                          current_->residency->has_pins();
+  const bool can_change =
+      free_leaving_.size() < leaving_.size() || reserved_ > 0 || current_->residency->has_pins();
   return can_change ? Room::later : Room::never;
 }
 

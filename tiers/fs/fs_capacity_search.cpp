@@ -1,5 +1,6 @@
 // What FsCapacity does between the lane's turns: looks for files, drops what is gone, trims.
 #include "kv_offload/tiers/fs/fs_capacity.hpp"
+#include "kv_offload/tiers/fs/fs_errors.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -111,9 +112,9 @@ bool FsCapacity::take_found(FsNamespace& ns, ChunkWalk::Found& found) {
     set_aside(ns, found.key, found.bytes);
     return true;
   }
-  if (found.path != ns.mapper.path_of(found.key)) return true;    // nobody would look for it there
-  if (ns.residency->find(found.key) != kNoChunk) return true;     // stored while it waited
-  if (::access(found.path.c_str(), F_OK) != 0) return true;       // or left
+  if (found.path != ns.mapper.path_of(found.key)) return true;  // nobody would look for it there
+  if (ns.residency->find(found.key) != kNoChunk) return true;   // stored while it waited
+  if (::access(found.path.c_str(), F_OK) != 0) return true;     // or left
   const std::uint64_t use = std::min(found.modified_us, stamp());
   const std::uint64_t others = &ns == current_.get() ? reserved_ : 0;
   if (ns.residency->size() + others + 1 > ns.chunks_max || !ns.residency->has_free_slot()) {
@@ -145,8 +146,7 @@ void FsCapacity::verify(FsNamespace& ns) {
     if (!index.is_present(slot) || !index.is_unverified(slot)) continue;
     index.verified(slot);
     ns.mapper.path_of(index.key_of(slot), path);
-    if (::access(path.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR))
-      vanish(ns, slot);
+    if (::access(path.c_str(), F_OK) != 0 && is_absent(errno)) vanish(ns, slot);
   }
   ns.is_verifying = false;
 }

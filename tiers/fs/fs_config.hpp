@@ -32,7 +32,7 @@ struct FsConfig {
   std::uint64_t inflight_bytes_max = 4U << 20;
   /// Bytes that the chunk files may take on the disk, as it counts them; unset: no bound, no index.
   std::optional<std::uint64_t> capacity_bytes;
-  std::string eviction_policy = "lru";  ///< without effect while there is no capacity
+  std::string eviction_policy = "lru";      ///< without effect while there is no capacity
   std::vector<std::string> without_effect;  ///< keys of the public layout that nothing here needs
 };
 

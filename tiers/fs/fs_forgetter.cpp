@@ -2,12 +2,11 @@
 
 #include "kv_offload/tiers/fs/chunk_walk.hpp"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 namespace kv_offload {
@@ -112,7 +111,8 @@ void FsForgetter::run(const std::shared_ptr<State>& state) {
     state->waiting.pop_front();
     lock.unlock();
     Removal removal;
-    if (work.salt) remove_tenant(work.mapper.chunk_dir(), *work.salt, work.removed, removal, stopped);
+    if (work.salt)
+      remove_tenant(work.mapper.chunk_dir(), *work.salt, work.removed, removal, stopped);
     std::string path;
     for (const OffloadKey& key : work.keys) {
       if (stopped()) break;

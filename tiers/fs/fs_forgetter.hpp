@@ -1,5 +1,8 @@
 #pragma once
 
+#include "kv_offload/tiers/fs/file_mapper.hpp"
+#include "kv_offload/tiers/secondary_tier.hpp"
+
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -9,9 +12,6 @@
 #include <optional>
 #include <string>
 #include <thread>
-
-#include "kv_offload/tiers/fs/file_mapper.hpp"
-#include "kv_offload/tiers/secondary_tier.hpp"
 
 namespace kv_offload {
 

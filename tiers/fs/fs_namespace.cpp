@@ -25,8 +25,7 @@ Expected<Ok> fill(FsNamespace& ns, ResidencyReader& reader, const FsNamespaceWan
       ns.residency->insert_cold(entry.key, entry.bytes, use, unverified);
     }
   }
-  if (!reader.is_sound())
-    return {OffloadErrc::io_error, ns.record_path() + ": is damaged"};
+  if (!reader.is_sound()) return {OffloadErrc::io_error, ns.record_path() + ": is damaged"};
   return Ok{};
 }
 
@@ -52,7 +51,8 @@ std::size_t leaving_max(std::uint64_t capacity_bytes, std::uint64_t row_bytes) {
 Expected<std::unique_ptr<FsNamespace>> open_fs_namespace(
     const FileMapper& mapper, const std::string& revision, const FsNamespaceWanted& wanted,
     std::vector<std::string>& revisions, const std::function<void(const std::string&)>& log) {
-  const std::uint64_t fitting = std::max<std::uint64_t>(wanted.capacity_bytes / wanted.row_bytes, 1);
+  const std::uint64_t fitting =
+      std::max<std::uint64_t>(wanted.capacity_bytes / wanted.row_bytes, 1);
   if (fitting > kChunksMax)
     return {OffloadErrc::invalid_config,
             "capacity_bytes: " + std::to_string(wanted.capacity_bytes) + " is room for " +

@@ -42,7 +42,9 @@ struct FsNamespace {
   [[nodiscard]] bool is_searching() const { return walk.has_value() || is_verifying; }
   [[nodiscard]] ResidencyHeader header() const;
   [[nodiscard]] std::vector<ResidencyEntry> set_aside_entries() const;
-  [[nodiscard]] std::string record_path() const { return mapper.chunk_dir() + "/" + kResidencyFile; }
+  [[nodiscard]] std::string record_path() const {
+    return mapper.chunk_dir() + "/" + kResidencyFile;
+  }
 };
 
 struct FsNamespaceWanted {

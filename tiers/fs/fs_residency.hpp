@@ -148,7 +148,7 @@ class FsResidency {
   std::vector<std::uint64_t> uses_;
   std::vector<std::uint8_t> states_;
   absl::flat_hash_set<ChunkId, Hash, Equal> slots_{0, Hash{&keys_}, Equal{&keys_}};
-  std::vector<ColdNode> cold_;                        // heap; nodes of chunks that were used are stale
+  std::vector<ColdNode> cold_;  // heap; nodes of chunks that were used are stale
   absl::flat_hash_map<ChunkId, std::uint32_t> pins_;  // loads in flight
   std::vector<ChunkId> victims_;                      // scratch
   ChunkId free_ = kNoChunk;

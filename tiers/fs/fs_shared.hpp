@@ -26,7 +26,8 @@ struct FsCapacityCounters {
   std::atomic<std::uint64_t> leaving_files{0};    ///< gauge: being removed, or waiting for it
   std::atomic<std::uint64_t> evicted_chunks{0};
   std::atomic<std::uint64_t> evicted_bytes{0};
-  std::atomic<std::uint64_t> adopted_chunks{0};   ///< found on disk, not stored by us or not recorded
+  std::atomic<std::uint64_t> adopted_chunks{
+      0};  ///< found on disk, not stored by us or not recorded
   std::atomic<std::uint64_t> vanished_chunks{0};  ///< known, and gone without us
   std::atomic<std::uint64_t> unlink_failures{0};
   std::atomic<std::uint64_t> waited_stores{0};  ///< stores that had to wait for room

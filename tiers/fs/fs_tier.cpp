@@ -129,10 +129,10 @@ Expected<std::unique_ptr<FsNamespace>> FsTier::open_namespace(
   wanted.policy = config_.eviction_policy;
   wanted.capacity_bytes = *config_.capacity_bytes;
   wanted.row_bytes = environment_.primary.row_bytes;
-  wanted.now_us = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(
-          std::chrono::system_clock::now().time_since_epoch())
-          .count());
+  wanted.now_us =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(
+                                     std::chrono::system_clock::now().time_since_epoch())
+                                     .count());
   return open_fs_namespace(mapper, revision, wanted, revisions,
                            [this](const std::string& line) { log(line); });
 }
@@ -155,13 +155,13 @@ Expected<Ok> FsTier::open_capacity() {
   }
   const FsNamespace& ns = **current;
   log(ns.mapper.chunk_dir() + ": " + std::to_string(ns.residency->size()) + " chunks of " +
-      format_bytes(ns.bytes()) + " known, capacity " + format_bytes(*config_.capacity_bytes) + ", " +
-      config_.eviction_policy + (ns.walk ? "; every file is being looked at meanwhile" : ""));
+      format_bytes(ns.bytes()) + " known, capacity " + format_bytes(*config_.capacity_bytes) +
+      ", " + config_.eviction_policy +
+      (ns.walk ? "; every file is being looked at meanwhile" : ""));
   FsCapacityOptions options;
   options.capacity_bytes = *config_.capacity_bytes;
   options.row_bytes = environment_.primary.row_bytes;
-  options.leaving_bytes_max =
-      std::max(config_.inflight_bytes_max, environment_.primary.row_bytes);
+  options.leaving_bytes_max = std::max(config_.inflight_bytes_max, environment_.primary.row_bytes);
   options.events = config_.enable_kv_events;
   options.locality = config_.locality;
   options.now = environment_.now;
@@ -169,8 +169,8 @@ Expected<Ok> FsTier::open_capacity() {
   options.log = [to = environment_.log, label = environment_.label](const std::string& line) {
     if (to) to(label + ": " + line);
   };
-  shared_->capacity = std::make_unique<FsCapacity>(std::move(options), *shared_, std::move(*current),
-                                                   std::move(older));
+  shared_->capacity = std::make_unique<FsCapacity>(std::move(options), *shared_,
+                                                   std::move(*current), std::move(older));
   shared_->has_capacity.store(true, std::memory_order_release);
   lane_->wake();  // there may be files to look for
   return Ok{};

@@ -66,7 +66,8 @@ void RecordSaver::io_over(int error) {
 
 void RecordSaver::publish() {
   if (::close(std::exchange(fd_, -1)) != 0 && errno != EINTR) error_ = errno;
-  if (error_ == 0 && ::rename(temp_path_.c_str(), path_.c_str()) == 0) temp_path_.clear();
+  if (error_ == 0 && ::rename(temp_path_.c_str(), path_.c_str()) != 0) error_ = errno;
+  if (error_ == 0) temp_path_.clear();
   abandon();
 }
 

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "kv_offload/messages/monotonic_time.hpp"
-#include "kv_offload/tiers/extent/aligned_buffer.hpp"
 #include "kv_offload/tiers/fs/fs_namespace.hpp"
 #include "kv_offload/tiers/fs/temp_files.hpp"
+#include "kv_offload/tiers/io/aligned_buffer.hpp"
 #include "kv_offload/tiers/io/lane_storage.hpp"
 
 #include <chrono>

@@ -63,8 +63,8 @@ ResidencyImage::ResidencyImage(const FsResidency& residency, const ResidencyHead
                                const std::vector<ResidencyEntry>& quarantined)
     : residency_(residency), check_(std::make_unique<Check>()) {
   XXH3_64bits_reset(&check_->state);
-  const auto num = static_cast<std::uint32_t>(
-      std::min<std::size_t>(header.revisions.size(), kRevisionsMax));
+  const auto num =
+      static_cast<std::uint32_t>(std::min<std::size_t>(header.revisions.size(), kRevisionsMax));
   const FileHeader file{kMagic, header.is_clean ? kClean : 0U, num, header.fingerprint,
                         header.row_bytes};
   put(&file, sizeof file);
@@ -181,8 +181,7 @@ struct ResidencyReader::State {
       const std::size_t wanted = std::min<std::uint64_t>(kReadBytes, end - read_to);
       if (wanted == 0) return false;
       buffer.resize(had + wanted);
-      const ssize_t got =
-          ::pread(fd, buffer.data() + had, wanted, static_cast<off_t>(read_to));
+      const ssize_t got = ::pread(fd, buffer.data() + had, wanted, static_cast<off_t>(read_to));
       if (got <= 0) {
         buffer.resize(had);
         if (got < 0 && errno == EINTR) continue;

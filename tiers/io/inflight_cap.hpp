@@ -32,8 +32,9 @@ class InflightCap {
   bool is_measuring_ = true;     // this round runs at least_
   bool may_double_ = true;       // nothing has spoken against more yet
   std::uint64_t resume_at_ = 0;  // the cap to go on with after a measuring round
-  std::uint64_t skip_bytes_ = 0; // handed out under the cap before: they say nothing about this one
-  double base_s_ = 0;            // mean latency of the last measuring round
+  std::uint64_t skip_bytes_ =
+      0;               // handed out under the cap before: they say nothing about this one
+  double base_s_ = 0;  // mean latency of the last measuring round
   MonotonicTime measured_at_{};
 
   std::uint64_t round_bytes_ = 0;

@@ -4,7 +4,6 @@
 #include <cassert>
 #include <cerrno>
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <utility>
@@ -29,8 +28,6 @@ constexpr Duration kFaultPoll = milliseconds(2);
 constexpr int kDrainRounds = 20;  ///< of 50 ms each
 
 }  // namespace
-
-void LaneWorker::FreeAligned::operator()(std::byte* p) const { std::free(p); }
 
 LaneWorker::LaneWorker(const LaneOptions& options, IoBackend& backend, LaneStorage& storage,
                        LaneInbox& inbox, SinkGate& sink, LaneCounters& counters,
@@ -63,7 +60,7 @@ LaneWorker::LaneWorker(const LaneOptions& options, IoBackend& backend, LaneStora
 LaneWorker::~LaneWorker() {
   if (backend_.in_flight() == 0) return;
   joiner_.leak();
-  for (Transfer& transfer : transfers_) (void)transfer.scratch.release();
+  for (Transfer& transfer : transfers_) transfer.scratch.leak();
 }
 
 LaneWorker::End LaneWorker::run() {
@@ -276,12 +273,11 @@ void LaneWorker::start_io(TransferSlot slot, const StorageStep& step) {
 /// Fault: the device gets a copy of the row with one byte flipped, its digest does not.
 void LaneWorker::corrupt_on_the_way(TransferSlot slot, ChunkTransfer::Plan& plan) {
   Transfer& t = transfers_[slot];
-  auto* copy = static_cast<std::byte*>(std::aligned_alloc(ChunkTransfer::kAlignment, plan.length));
-  if (copy == nullptr) return;
-  std::memcpy(copy, plan.buffer, plan.length);
-  copy[plan.length / 2] ^= std::byte{0x01};
-  t.scratch.reset(copy);
-  plan.buffer = copy;
+  t.scratch = AlignedBuffer::try_make(plan.length);
+  if (!t.scratch) return;
+  std::memcpy(t.scratch.data(), plan.buffer, plan.length);
+  t.scratch.data()[plan.length / 2] ^= std::byte{0x01};
+  plan.buffer = t.scratch.data();
   plan.buffer_index = -1;
 }
 
@@ -381,9 +377,10 @@ void LaneWorker::io_over(TransferSlot slot) {
   if (t.moves_row) {
     Direction& d = direction(t.is_load);
     d.bytes_in_flight -= options_.primary.row_bytes;
-    d.cap.completed(options_.primary.row_bytes, took, now);
+    // An error comes at once, or after a timeout: it says nothing of the queue.
+    if (t.io.error() == 0) d.cap.completed(options_.primary.row_bytes, took, now);
   }
-  t.scratch.reset();
+  t.scratch = {};
   work_.push_back({slot, false});
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_offload/tiers/io/active_job.hpp"
+#include "kv_offload/tiers/io/aligned_buffer.hpp"
 #include "kv_offload/tiers/io/chunk_transfer.hpp"
 #include "kv_offload/tiers/io/inflight_cap.hpp"
 #include "kv_offload/tiers/io/io_backend.hpp"
@@ -41,9 +42,6 @@ class LaneWorker {
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
  private:
-  struct FreeAligned {
-    void operator()(std::byte* p) const;
-  };
   /// One key of a job on its way. Its slot and buffers belong to it until its last completion.
   struct Transfer {
     ActiveJob* job = nullptr;
@@ -57,7 +55,7 @@ class LaneWorker {
     ChunkTransfer io;
     MonotonicTime io_started;
     Duration io_time{};
-    std::unique_ptr<std::byte, FreeAligned> scratch;  // only when a fault corrupts the row
+    AlignedBuffer scratch;  // only when a fault corrupts the row
   };
   /// I/O of the storage itself.
   struct Own {

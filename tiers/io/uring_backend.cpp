@@ -78,8 +78,8 @@ Expected<std::string> UringBackend::open() {
   if (!ring) return ring;
   std::string description = std::move(ring).value();
   if (const std::string missing = missing_operations(); !missing.empty())
-    return {OffloadErrc::unsupported,
-            "io_uring of this kernel lacks " + missing + ": Linux 5.11 or newer is needed" + kWayOut};
+    return {OffloadErrc::unsupported, "io_uring of this kernel lacks " + missing +
+                                          ": Linux 5.11 or newer is needed" + kWayOut};
   if (const int error = try_entering(); error != 0)
     return {OffloadErrc::unsupported, refusal("io_uring_enter", error)};
   wake_fd_ = ::eventfd(0, EFD_CLOEXEC);

@@ -55,7 +55,7 @@ class UringBackend final : public IoBackend {
   bool wake_posted_ = false;
   std::uint64_t wake_count_ = 0;  ///< where the kernel puts the eventfd's value
   std::size_t in_flight_ = 0;
-  bool has_unlink_ = false;           ///< the kernel's ring can
+  bool has_unlink_ = false;          ///< the kernel's ring can
   std::vector<IoCompletion> ready_;  ///< of requests done without the ring; counted as in flight
   std::uint32_t refusals_ = 0;     ///< submits in a row that the kernel had no room for
   ChunkId chunks_per_buffer_ = 0;  ///< 0: nothing registered

@@ -1,14 +1,12 @@
 #include "kv_offload/tiers/io/write_joiner.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 namespace kv_offload {
 
-void WriteJoiner::FreeAligned::operator()(std::byte* p) const { std::free(p); }
-
-WriteJoiner::WriteJoiner(std::uint32_t writes_max, std::uint64_t bytes_max) : bytes_max_(bytes_max) {
+WriteJoiner::WriteJoiner(std::uint32_t writes_max, std::uint64_t bytes_max)
+    : bytes_max_(bytes_max) {
   writes_.resize(std::max(writes_max, 1U));
   for (auto write = static_cast<std::uint32_t>(writes_.size()); write > 0; --write)
     free_.push_back(write - 1);
@@ -29,9 +27,8 @@ std::size_t WriteJoiner::count_neighbours() const {
 }
 
 bool WriteJoiner::has_memory(Write& write) const {
-  if (!write.copy)
-    write.copy.reset(static_cast<std::byte*>(std::aligned_alloc(ChunkTransfer::kAlignment, bytes_max_)));
-  return write.copy != nullptr;
+  if (!write.copy) write.copy = AlignedBuffer::try_make(bytes_max_);
+  return static_cast<bool>(write.copy);
 }
 
 std::optional<std::uint32_t> WriteJoiner::begin_next() {
@@ -44,14 +41,14 @@ std::optional<std::uint32_t> WriteJoiner::begin_next() {
   write.plan = waiting_.front().plan;
   write.members.clear();
   if (count > 1) {
-    write.plan.buffer = write.copy.get();
+    write.plan.buffer = write.copy.data();
     write.plan.buffer_index = -1;
     write.plan.length = 0;
   }
   for (std::size_t i = 0; i < count; ++i) {
     const Row& row = waiting_.front();
     if (count > 1) {
-      std::memcpy(write.copy.get() + write.plan.length, row.plan.buffer, row.plan.length);
+      std::memcpy(write.copy.data() + write.plan.length, row.plan.buffer, row.plan.length);
       write.plan.length += row.plan.length;
     }
     write.members.push_back(row.slot);
@@ -61,7 +58,7 @@ std::optional<std::uint32_t> WriteJoiner::begin_next() {
 }
 
 void WriteJoiner::leak() {
-  for (Write& write : writes_) (void)write.copy.release();
+  for (Write& write : writes_) write.copy.leak();
 }
 
 }  // namespace kv_offload

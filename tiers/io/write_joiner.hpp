@@ -1,12 +1,12 @@
 #pragma once
 
+#include "kv_offload/tiers/io/aligned_buffer.hpp"
 #include "kv_offload/tiers/io/chunk_transfer.hpp"
 #include "kv_offload/tiers/io/lane_storage.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <memory>
 #include <optional>
 #include <vector>
 
@@ -21,7 +21,9 @@ class WriteJoiner {
 
   /// Whether two rows of this length fit one write.
   [[nodiscard]] bool takes(std::uint64_t row_bytes) const { return 2 * row_bytes <= bytes_max_; }
-  [[nodiscard]] std::uint32_t writes_max() const { return static_cast<std::uint32_t>(writes_.size()); }
+  [[nodiscard]] std::uint32_t writes_max() const {
+    return static_cast<std::uint32_t>(writes_.size());
+  }
 
   /// A row that waits for its write, in the order of their places in the file where there is one.
   void add(TransferSlot slot, const ChunkTransfer::Plan& row) { waiting_.push_back({slot, row}); }
@@ -29,7 +31,9 @@ class WriteJoiner {
   /// neighbours, or without memory for a copy, goes as it is. Nothing if no row waits or all writes are out.
   std::optional<std::uint32_t> begin_next();
   /// Of a write that was begun, until end().
-  [[nodiscard]] const ChunkTransfer::Plan& plan(std::uint32_t write) const { return writes_[write].plan; }
+  [[nodiscard]] const ChunkTransfer::Plan& plan(std::uint32_t write) const {
+    return writes_[write].plan;
+  }
   [[nodiscard]] const std::vector<TransferSlot>& members(std::uint32_t write) const {
     return writes_[write].members;
   }
@@ -39,9 +43,6 @@ class WriteJoiner {
   void leak();
 
  private:
-  struct FreeAligned {
-    void operator()(std::byte* p) const;
-  };
   struct Row {
     TransferSlot slot = 0;
     ChunkTransfer::Plan plan;
@@ -49,7 +50,7 @@ class WriteJoiner {
   struct Write {
     std::vector<TransferSlot> members;
     ChunkTransfer::Plan plan;
-    std::unique_ptr<std::byte, FreeAligned> copy;
+    AlignedBuffer copy;
   };
 
   /// How many rows in front are neighbours and fit one write.

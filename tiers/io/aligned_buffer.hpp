@@ -22,6 +22,16 @@ class AlignedBuffer {
     if (!bytes_) throw std::bad_alloc();
     std::memset(bytes_.get(), 0, bytes);
   }
+  /// Empty where there is no memory.
+  static AlignedBuffer try_make(std::uint64_t bytes) noexcept {
+    try {
+      return AlignedBuffer(bytes);
+    } catch (const std::bad_alloc&) {
+      return {};
+    }
+  }
+  /// The device may still touch it: it is never freed.
+  void leak() { (void)bytes_.release(); }
 
   [[nodiscard]] std::byte* data() const { return bytes_.get(); }
   [[nodiscard]] std::uint64_t size() const { return size_; }
