@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <functional>
 #include <map>
 #include <set>
 #include <sys/mman.h>
@@ -25,6 +26,7 @@ class FlatStorage final : public LaneStorage {
     return present_.contains(key) ? LookupResult::hit : LookupResult::miss;
   }
   StorageStep begin(const ChunkContext& chunk) override {
+    if (on_begin) on_begin(chunk);
     if (refused_.contains(*chunk.key))
       return StorageStep::over(KeyEnd::failed(TransferFailure::io_error, EACCES));
     if (chunk.is_load && !present_.contains(*chunk.key))
@@ -36,6 +38,7 @@ class FlatStorage final : public LaneStorage {
   }
   void overlap(const ChunkContext& chunk) override { overlapped_.insert(chunk.slot); }
   StorageStep proceed(const ChunkContext& chunk, const IoEnd& io) override {
+    if (on_proceed) on_proceed(chunk);
     if (io.error != 0) {
       overlapped_.erase(chunk.slot);
       return StorageStep::over(KeyEnd::failed(TransferFailure::io_error, io.error));
@@ -56,6 +59,8 @@ class FlatStorage final : public LaneStorage {
   /// Before the lane starts.
   void refuse(const OffloadKey& key) { refused_.insert(key); }
   bool syncs = false;
+  /// Set while the lane has nothing to do.
+  std::function<void(const ChunkContext&)> on_begin, on_proceed;
   std::atomic<int> missed_overlaps{0};
   std::atomic<int> jobs_ended{0};
 

@@ -43,7 +43,7 @@ struct Lane {
       const std::uint64_t in_flight = std::max(chunk, cap.bytes() / chunk * chunk);
       const double latency = device.latency_at(in_flight);
       now += from_seconds(latency * static_cast<double>(chunk) / static_cast<double>(in_flight));
-      cap.completed(chunk, from_seconds(latency), now);
+      cap.completed(chunk, in_flight, from_seconds(latency), now);
     }
   }
 };
@@ -96,6 +96,30 @@ TEST_CASE("a device that became slower is measured anew") {
   device.latency_s = 20e-3;  // not a queue: the same for one as for many
   lane.run(device, 60);
   CHECK(lane.cap.bytes() == kMost);
+}
+
+TEST_CASE("nothing is held back before anything was measured, nor beside the other direction") {
+  Lane lane(64 << 10, kMost);
+  CHECK(lane.cap.learned() == kMost);
+  CHECK(lane.cap.bytes() == 512U << 10);  // alone, the first round
+  const Device disk{100e-6, 1.5 * 1073741824.0};
+  lane.run(disk, 5);
+  CHECK(lane.cap.learned() < 2 * kMiB);
+  lane.now += std::chrono::seconds(20);
+  while (lane.cap.bytes() >= lane.cap.learned()) lane.run(disk, 1e-4);
+  CHECK(lane.cap.bytes() == 512U << 10);  // measured anew, by those who are alone
+  CHECK(lane.cap.learned() > 512U << 10);
+}
+
+TEST_CASE("transfers that come one by one say nothing of a full queue") {
+  InflightCap cap(64 << 10, kMost);
+  MonotonicTime now{};
+  for (int i = 0; i < 10'000; ++i) {
+    now += std::chrono::milliseconds(5);
+    // As slow as one likes, as fast as one likes.
+    cap.completed(64 << 10, 64 << 10, std::chrono::microseconds(i % 2 == 0 ? 50 : 4'000), now);
+  }
+  CHECK(cap.learned() == kMost);
 }
 
 TEST_CASE("a bound below one chunk is the bound, and the chunk goes alone") {

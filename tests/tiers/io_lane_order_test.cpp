@@ -2,6 +2,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <vector>
@@ -75,6 +76,101 @@ TEST_CASE("bytes at the device stay below the cap of each direction", "[io][lane
   f.faults->hang = false;
   CHECK(f.end_of(id).success);
   CHECK(pushed == 10);
+}
+
+TEST_CASE(
+    "stores at the device keep to their share while loads come, and get all of it again later",
+    "[io][lane]") {
+  LaneFixture f;
+  f.is_time_frozen = true;
+  f.options.store_bytes_beside_loads = 2 * LaneFixture::kRowBytes;
+  std::atomic<int> writes{0};
+  f.script = [&](const IoRequest& r, std::uint64_t) {
+    if (r.op == IoOp::write) ++writes;
+    return ScriptedResult{};
+  };
+  f.start();
+  f.store_named(0, 2);
+  REQUIRE(f.run(true, tier_keys(0, 1)).success);  // the last load; none is on its way any more
+  writes = 0;
+  f.faults->hang = true;
+  const JobId id = f.submit(f.job(false, tier_keys(50, 20)));
+  while (writes < 2) f.make_turns(1);
+  f.make_turns(20);
+  CHECK(writes == 2);
+  f.time += 99'000'000;  // loads are expected for 100 ms
+  f.make_turns(20);
+  CHECK(writes == 2);
+  f.time += 1'000'000;
+  while (writes < 20) f.make_turns(1);  // 512 KiB, the least that a direction has for itself
+  f.faults->hang = false;
+  CHECK(f.end_of(id).success);
+}
+
+TEST_CASE("beside loads a chunk larger than the stores' share still moves", "[io][lane]") {
+  LaneFixture f;
+  f.is_time_frozen = true;
+  f.options.store_bytes_beside_loads = 1;
+  f.start();
+  f.store_named(0, 2);
+  REQUIRE(f.run(true, tier_keys(0, 1)).success);
+  CHECK(f.run(false, tier_keys(50, 5)).success);
+}
+
+TEST_CASE("a load that comes while stores are begun goes to the device before the rest of them",
+          "[io][lane][scripted]") {
+  LaneFixture f;
+  const bool loads_came_before = GENERATE(true, false);
+  std::atomic<int> begun{0}, begun_at_load{-1};
+  std::atomic<bool> counts{false};
+  f.script = [&](const IoRequest& r, std::uint64_t) {
+    if (counts && r.op == IoOp::read) begun_at_load = begun.load();
+    return ScriptedResult{};
+  };
+  f.make();
+  f.is_time_frozen = true;
+  f.start();
+  f.store_named(0, 1);
+  if (loads_came_before) REQUIRE(f.run(true, tier_keys(0, 1)).success);
+  const TransferJob wanted = f.job(true, tier_keys(0, 1), 30);
+  f.flat->on_begin = [&](const ChunkContext& chunk) {
+    if (!chunk.is_load && ++begun == 2) f.submit(wanted);
+  };
+  counts = true;
+  const JobId stores = f.submit(f.job(false, tier_keys(50, 12)));
+  CHECK(f.end_of(wanted.job_id).success);
+  CHECK(f.end_of(stores).success);
+  REQUIRE(f.lane->stop(5s));
+  CHECK(begun == 12);
+  CHECK(begun_at_load == 2);
+}
+
+TEST_CASE("finished loads are told before the stores that finished with them",
+          "[io][lane][scripted]") {
+  LaneFixture f;
+  std::atomic<bool> held{true};
+  f.script = [&](const IoRequest&, std::uint64_t ordinal) {
+    ScriptedResult result;
+    if (ordinal > 0) result.held = &held;
+    return result;
+  };
+  f.make();
+  f.start();
+  f.store_named(0, 1);
+  std::vector<bool> told;  // lane thread: is_load of each key that was proceeded with
+  f.flat->on_proceed = [&](const ChunkContext& chunk) { told.push_back(chunk.is_load); };
+  const JobId stores = f.submit(f.job(false, tier_keys(50, 3), 1));
+  while (f.lane->counters().running_jobs != 1) f.make_turns(1);
+  f.make_turns(5);
+  const JobId load = f.submit(f.job(true, tier_keys(0, 1), 30));
+  while (f.lane->counters().running_jobs != 2) f.make_turns(1);
+  f.make_turns(5);
+  held = false;
+  f.end_of(load);
+  f.end_of(stores);
+  REQUIRE(f.lane->stop(5s));
+  REQUIRE(told.size() == 4);
+  CHECK(told.front());
 }
 
 TEST_CASE("a chunk larger than the cap still moves, one at a time", "[io][lane]") {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 namespace kv_offload {
 
@@ -16,20 +17,19 @@ constexpr auto kMeasureEvery = std::chrono::seconds(10);
 }  // namespace
 
 InflightCap::InflightCap(std::uint64_t chunk_bytes, std::uint64_t most)
-    : most_(most),
-      least_(std::min(most, std::max(kLeastBytes, chunk_bytes))),
-      cap_(least_),
-      resume_at_(least_) {}
+    : most_(most), least_(std::min(most, std::max(kLeastBytes, chunk_bytes))), learned_(most) {}
 
-void InflightCap::completed(std::uint64_t bytes, Duration latency, MonotonicTime now) {
+void InflightCap::completed(std::uint64_t bytes, std::uint64_t in_flight, Duration latency,
+                            MonotonicTime now) {
   if (skip_bytes_ > 0) {
     skip_bytes_ -= std::min(skip_bytes_, bytes);
     return;
   }
+  if (2 * in_flight < this->bytes()) return;
   round_bytes_ += bytes;
   ++round_count_;
   round_s_ += to_seconds(latency);
-  if (round_count_ >= kRoundCompletions && round_bytes_ >= cap_) end_round(now);
+  if (round_count_ >= kRoundCompletions && round_bytes_ >= this->bytes()) end_round(now);
 }
 
 void InflightCap::end_round(MonotonicTime now) {
@@ -41,24 +41,19 @@ void InflightCap::end_round(MonotonicTime now) {
     base_s_ = mean_s;
     measured_at_ = now;
     is_measuring_ = false;
-    cap_ = resume_at_;
+    if (!std::exchange(knows_base_, true)) learned_ = least_;
     return;
   }
+  const std::uint64_t before = learned_;
   if (now - measured_at_ >= kMeasureEvery) {
     is_measuring_ = true;
-    resume_at_ = cap_;
-    skip_bytes_ = cap_;
-    cap_ = least_;
-    return;
-  }
-  const std::uint64_t before = cap_;
-  if (mean_s < kGrowBelow * base_s_) {
-    cap_ = std::min(most_, cap_ + (may_double_ ? cap_ : cap_ / 8));
+  } else if (mean_s < kGrowBelow * base_s_) {
+    learned_ = std::min(most_, learned_ + (may_double_ ? learned_ : learned_ / 8));
   } else {
     may_double_ = false;
-    if (mean_s > kShrinkAbove * base_s_) cap_ = std::max(least_, cap_ - cap_ / 5);
+    if (mean_s > kShrinkAbove * base_s_) learned_ = std::max(least_, learned_ - learned_ / 5);
   }
-  if (cap_ != before) skip_bytes_ = before;
+  if (bytes() != before) skip_bytes_ = before;
 }
 
 }  // namespace kv_offload

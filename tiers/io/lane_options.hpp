@@ -30,6 +30,10 @@ struct LaneOptions {
   /// full with two requests of 512 KiB, and more depth buys only latency (2 MiB reads measured 1.9 ms
   /// at depth 1 and 70 ms at depth 32, at the same throughput).
   std::uint64_t inflight_bytes_max = 4U << 20;
+  /// Bytes of stores at the device at most while loads come; one chunk is always allowed.
+  /// What stores have there when a load arrives is what it waits for: 256 KiB are 0.2 ms of a local
+  /// disk's queue, and four writes of 64 KiB kept one at 85 % of its rate with eight.
+  std::uint64_t store_bytes_beside_loads = 256U << 10;
   /// Joined writes: rows that are neighbours in the file go in one request of at most so many bytes,
   /// copied together by the CPU. 256 KiB: a local disk writes as fast as ever from 128 KiB on.
   std::uint64_t join_bytes_max = 256U << 10;

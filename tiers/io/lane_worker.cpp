@@ -19,6 +19,11 @@ constexpr std::size_t kProbeKeysPerTurn = 256;
 /// CPU time of one turn's starts, and of its work, before completions are looked at again. Much less
 /// than a full queue of the device takes (4 MiB: 1 ms and more), so that the device never runs dry.
 constexpr std::uint64_t kTurnBudgetUs = 200;
+/// The same while loads come: one store's start is 50 us, and a load waits for the end of the turn.
+constexpr std::uint64_t kTurnBudgetBesideLoadsUs = 50;
+/// Loads are taken to go on coming for so long after the last one. Longer than the pauses within a
+/// prompt's prefix, short enough that stores soon have the whole device when nobody loads.
+constexpr Duration kLoadsGoOn = milliseconds(100);
 /// Digests run at 10 GiB/s and more: 1 MiB in 100 us.
 constexpr std::uint64_t digest_us(std::uint64_t bytes) { return bytes / 10'000; }
 /// Sleep without work. Everything that matters wakes the lane; this only bounds the wait.
@@ -79,15 +84,16 @@ LaneWorker::End LaneWorker::work_until_closed() {
   while (true) {
     if (faults_.kills_lane()) return drain_silently(), End::killed;
     if (abandoned_.load()) return drain_silently(), End::stopped;
+    loads_come_ = directions_[1].transfers > 0 || options_.now() < loads_until_;
     const bool probes_left = answer_probes();
     resume_waiting();
-    start_transfers();
+    const bool store_begun = start_transfers();
     start_own_io();
     const bool pushed = push_waiting();
-    if (pushed && !work_.empty())
+    if (pushed && has_work())
       if (const int error = backend_.submit(); error != 0)
         return fail("submit", error), End::failed;
-    do_work();
+    do_work(store_begun);
     resume_waiting();
     start_own_io();
     push_waiting();  // syncs and the storage's own I/O that the work asked for
@@ -125,16 +131,26 @@ void LaneWorker::give_up_probes() {
 
 bool LaneWorker::has_room(bool is_load) const {
   const Direction& d = directions_[is_load ? 1 : 0];
-  return d.transfers < options_.queue_depth &&
-         (d.bytes_in_flight == 0 ||
-          d.bytes_in_flight + options_.primary.row_bytes <= d.cap.bytes());
+  if (d.transfers >= options_.queue_depth) return false;
+  std::uint64_t most = is_alone(is_load) ? d.cap.bytes() : d.cap.learned();
+  if (!is_load && loads_come_) most = std::min(most, options_.store_bytes_beside_loads);
+  return d.bytes_in_flight == 0 || d.bytes_in_flight + options_.primary.row_bytes <= most;
+}
+
+/// The other direction is not at the device, nor about to be.
+bool LaneWorker::is_alone(bool is_load) const {
+  return is_load ? directions_[0].transfers == 0 : !loads_come_;
+}
+
+std::uint64_t LaneWorker::turn_budget_us() const {
+  return loads_come_ ? kTurnBudgetBesideLoadsUs : kTurnBudgetUs;
 }
 
 /// The direction whose next key may start now, if any: loads before stores, but not for ever.
-std::optional<bool> LaneWorker::next_start() const {
+std::optional<bool> LaneWorker::next_start(bool stores_may) const {
   const bool load_waits = is_waiting(true);
   const bool store_is_due = !load_waits || loads_since_store_ >= options_.loads_per_store;
-  if (store_is_due && has_room(false) && is_waiting(false)) return false;
+  if (stores_may && store_is_due && has_room(false) && is_waiting(false)) return false;
   if (load_waits && has_room(true)) return true;
   return std::nullopt;
 }
@@ -143,10 +159,16 @@ bool LaneWorker::is_waiting(bool is_load) const {
   return directions_[is_load ? 1 : 0].current != nullptr || inbox_.has_job(is_load);
 }
 
-void LaneWorker::start_transfers() {
-  for (std::uint64_t spent_us = 0; spent_us < kTurnBudgetUs;) {
-    const auto is_load = next_start();
-    if (!is_load) return;
+/// True: among them a store. Beginning one takes as long as many reads: loads go to the device before a
+/// store is begun after them, and while they come what stores have left to do goes first.
+bool LaneWorker::start_transfers() {
+  const std::uint64_t budget_us = turn_budget_us();
+  const bool stores_may = !loads_come_ || directions_[0].work.empty();
+  bool has_loads = false, has_stores = false;
+  for (std::uint64_t spent_us = 0; spent_us < budget_us;) {
+    const auto is_load = next_start(stores_may);
+    if (!is_load || (has_loads && !*is_load)) break;
+    (*is_load ? has_loads : has_stores) = true;
     spent_us += *is_load ? costs_.start_load_us : costs_.start_store_us;
     const bool started = start_next(*is_load);
     if (!*is_load)
@@ -154,6 +176,7 @@ void LaneWorker::start_transfers() {
     else if (started)
       ++loads_since_store_;
   }
+  return has_stores;
 }
 
 bool LaneWorker::start_next(bool is_load) {
@@ -187,6 +210,10 @@ void LaneWorker::start_key(ActiveJob& job, std::size_t key_idx) {
   t.job = &job;
   t.key_idx = key_idx;
   t.is_load = wanted.is_promotion;
+  if (t.is_load) {
+    loads_come_ = true;
+    loads_until_ = options_.now() + kLoadsGoOn;
+  }
   t.io_time = {};
   ++direction(t.is_load).transfers;
   t.injected_error = faults_.error_of_next(t.is_load);
@@ -201,7 +228,7 @@ void LaneWorker::start_key(ActiveJob& job, std::size_t key_idx) {
   follow(slot, storage_.begin(context(slot)));
   if (t.is_load || t.job == nullptr) return;
   t.owes_overlap = true;
-  work_.push_back({slot, true});
+  direction(false).work.push_back({slot, true});
 }
 
 ChunkContext LaneWorker::context(TransferSlot slot) {
@@ -376,31 +403,50 @@ void LaneWorker::io_over(TransferSlot slot) {
   t.io_time += took;
   if (t.moves_row) {
     Direction& d = direction(t.is_load);
-    d.bytes_in_flight -= options_.primary.row_bytes;
     // An error comes at once, or after a timeout: it says nothing of the queue.
-    if (t.io.error() == 0) d.cap.completed(options_.primary.row_bytes, took, now);
+    if (t.io.error() == 0 && is_alone(t.is_load))
+      d.cap.completed(options_.primary.row_bytes, d.bytes_in_flight, took, now);
+    d.bytes_in_flight -= options_.primary.row_bytes;
   }
   t.scratch = {};
-  work_.push_back({slot, false});
+  direction(t.is_load).work.push_back({slot, false});
 }
 
-void LaneWorker::do_work() {
-  const std::uint64_t row_us = digest_us(options_.primary.row_bytes);
-  for (std::uint64_t spent_us = 0; !work_.empty() && spent_us < kTurnBudgetUs;) {
-    const Work work = work_.front();
-    work_.pop_front();
-    Transfer& t = transfers_[work.slot];
-    if (work.is_overlap) {
-      spent_us += row_us;
-      t.owes_overlap = false;
-      storage_.overlap(context(work.slot));
-      continue;
-    }
-    spent_us += t.is_load ? costs_.finish_load_us + row_us : costs_.finish_store_us;
-    IoEnd io{t.io.error(), t.io.is_short()};
-    if (t.injected_error != 0 && t.moves_row) io = {t.injected_error, false};
-    follow(work.slot, storage_.proceed(context(work.slot), io));
+bool LaneWorker::has_work() const {
+  return !directions_[0].work.empty() || !directions_[1].work.empty();
+}
+
+/// Loads first. While they come, a turn either begins stores or works for them, each for a short time:
+/// a new load waits for no more than that.
+void LaneWorker::do_work(bool store_begun) {
+  Direction& loads = direction(true);
+  Direction& stores = direction(false);
+  const std::uint64_t budget_us = turn_budget_us();
+  std::uint64_t spent_us = 0;
+  while (!loads.work.empty() && spent_us < budget_us) spent_us += do_next_work(loads);
+  if (loads_come_) {
+    if (store_begun) return;
+    spent_us = 0;  // at least one store's: loads alone must not starve them
   }
+  while (!stores.work.empty() && spent_us < budget_us) spent_us += do_next_work(stores);
+}
+
+/// Answers what it may have taken, microseconds.
+std::uint64_t LaneWorker::do_next_work(Direction& d) {
+  const std::uint64_t row_us = digest_us(options_.primary.row_bytes);
+  const Work work = d.work.front();
+  d.work.pop_front();
+  Transfer& t = transfers_[work.slot];
+  if (work.is_overlap) {
+    t.owes_overlap = false;
+    storage_.overlap(context(work.slot));
+    return row_us;
+  }
+  const bool is_load = t.is_load;
+  IoEnd io{t.io.error(), t.io.is_short()};
+  if (t.injected_error != 0 && t.moves_row) io = {t.injected_error, false};
+  follow(work.slot, storage_.proceed(context(work.slot), io));
+  return is_load ? costs_.finish_load_us + row_us : costs_.finish_store_us;
 }
 
 void LaneWorker::key_ended(TransferSlot slot, const KeyEnd& end) {
@@ -409,7 +455,8 @@ void LaneWorker::key_ended(TransferSlot slot, const KeyEnd& end) {
   if (t.chunk != kNoChunk) options_.primary.end_use(t.chunk);
   // A store that waited may end without I/O, before its turn to be digested came.
   if (std::exchange(t.owes_overlap, false))
-    std::erase_if(work_, [&](const Work& w) { return w.is_overlap && w.slot == slot; });
+    std::erase_if(direction(false).work,
+                  [&](const Work& w) { return w.is_overlap && w.slot == slot; });
   --direction(t.is_load).transfers;
   job.key_ended(t.key_idx, end, options_.primary.row_bytes, t.io_time);
   if (end.unverified) ++counters_.unverified_chunks;
@@ -430,7 +477,7 @@ void LaneWorker::finish(ActiveJob& job) {
 // --- waiting and ending ---------------------------------------------------------------------------
 
 Duration LaneWorker::time_to_wait() {
-  if (!work_.empty() || next_start()) return Duration::zero();
+  if (has_work() || next_start()) return Duration::zero();
   // Only what could start should wake the lane: full directions are looked at when a transfer ends.
   std::uint8_t wake_for = LaneInbox::kProbes;
   if (has_room(true)) wake_for |= LaneInbox::kLoads;

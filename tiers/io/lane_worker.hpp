@@ -78,17 +78,21 @@ class LaneWorker {
     InflightCap cap;
     std::uint64_t bytes_in_flight = 0;
     std::uint32_t transfers = 0;
+    std::deque<Work> work;  // at most two entries per slot
   };
 
   Direction& direction(bool is_load) { return directions_[is_load ? 1 : 0]; }
   [[nodiscard]] bool has_room(bool is_load) const;
+  [[nodiscard]] bool is_alone(bool is_load) const;
+  [[nodiscard]] bool has_work() const;
+  [[nodiscard]] std::uint64_t turn_budget_us() const;
   [[nodiscard]] bool is_waiting(bool is_load) const;
-  [[nodiscard]] std::optional<bool> next_start() const;
+  [[nodiscard]] std::optional<bool> next_start(bool stores_may = true) const;
   [[nodiscard]] ChunkContext context(TransferSlot slot);
 
   End work_until_closed();
   bool answer_probes();
-  void start_transfers();
+  bool start_transfers();
   bool start_next(bool is_load);
   void start_key(ActiveJob& job, std::size_t key_idx);
   void follow(TransferSlot slot, const StorageStep& step);
@@ -105,7 +109,8 @@ class LaneWorker {
   void io_over(TransferSlot slot);
   [[nodiscard]] MonotonicTime due(const Held& held) const;
   void release_held(MonotonicTime now);
-  void do_work();
+  void do_work(bool store_begun);
+  std::uint64_t do_next_work(Direction& d);
   void key_ended(TransferSlot slot, const KeyEnd& end);
   void finish(ActiveJob& job);
   bool reap(Duration wait);
@@ -137,12 +142,13 @@ class LaneWorker {
   WriteJoiner joiner_;
   std::vector<ChunkTransfer> joined_;      // of the joiner's writes, by their number
   std::deque<std::uint32_t> to_push_;      // at most one entry per tag
-  std::deque<Work> work_;                  // at most two entries per slot
   std::vector<Held> held_;                 // at most one entry per slot
   std::vector<IoCompletion> completions_;  // scratch of reap()
   std::vector<LookupResult> verdicts_;
   StorageCosts costs_;
   std::uint32_t loads_since_store_ = 0;
+  MonotonicTime loads_until_{};  // loads are taken to come until then
+  bool loads_come_ = false;      // seen in this turn
   std::string failure_;
 };
 
