@@ -149,6 +149,8 @@ Expected<ExtentReport> inspect_extent(const std::string& path, bool verify,
   ExtentReport report;
   report.is_in_use = file->is_in_use();
   report.notes = file->notes();
+  if (file->has_damaged_superblock())
+    damage.add(path, "one of two superblocks; the next start repairs it");
   try {
     ExtentVolume volume(std::move(*file));
     const ExtentRecovery found = recover(volume);

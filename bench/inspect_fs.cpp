@@ -31,10 +31,9 @@ constexpr std::uint64_t kRowBytesMax = std::uint64_t{4} << 30;
 
 class OpenFile {
  public:
-  explicit OpenFile(const std::string& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOATIME)) {
+  explicit OpenFile(const std::string& path) : fd_(::open(path.c_str(), kFlags | O_NOATIME)) {
     if (fd_ < 0 && errno == EPERM)  // O_NOATIME is for the owner
-      fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+      fd_ = ::open(path.c_str(), kFlags);
   }
   ~OpenFile() {
     if (fd_ >= 0) ::close(fd_);
@@ -44,6 +43,7 @@ class OpenFile {
   [[nodiscard]] int fd() const { return fd_; }
 
  private:
+  static constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
   int fd_;
 };
 
@@ -133,7 +133,8 @@ class NamespaceInspection {
   }
 
   void take_quarantined(const std::string& path, const struct stat& info) {
-    if (purge_ && ::unlink(path.c_str()) == 0)
+    // Where the namespace is unknown, these may be anybody's.
+    if (purge_ && mapper_ && ::unlink(path.c_str()) == 0)
       ++report_.purged;
     else
       count(report_.quarantined, info);
@@ -197,8 +198,10 @@ Expected<FsReport> inspect_fs(const std::string& root, bool verify, bool purge,
   std::error_code error;
   std::vector<std::string> directories;
   fs::directory_iterator at(root, error), end;
+  std::error_code gone;
   for (; !error && at != end; at.increment(error))
-    if (is_chunk_dir(at->path().filename().native()) && at->is_directory(error))
+    // No links: what they lead to is not this directory's.
+    if (is_chunk_dir(at->path().filename().native()) && fs::is_directory(at->symlink_status(gone)))
       directories.push_back(root + (root.ends_with('/') ? "" : "/") +
                             at->path().filename().native());
   if (error) return {OffloadErrc::io_error, root + ": " + error.message()};

@@ -2,6 +2,7 @@
 
 #include "kv_offload/tests/support/tier_fs_fixture.hpp"
 #include "kv_offload/tests/tiers/extent_fixture.hpp"
+#include "kv_offload/tiers/fs/file_mapper.hpp"
 #include "kv_offload/tiers/fs/temp_files.hpp"
 
 #include <catch2/catch.hpp>
@@ -12,6 +13,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 
 using namespace kv_offload;
@@ -189,6 +191,69 @@ TEST_CASE("inspect --purge-quarantined removes those files and no other", "[insp
   CHECK(f.directory.files(".quarantined").empty());
   CHECK(f.directory.files(".bin").size() == 2);
   CHECK(f.load(tier_keys(0, 1), 8).success);
+}
+
+TEST_CASE("inspect follows no link, and purges nothing where it does not know the namespace",
+          "[inspect]") {
+  const test::TierDirectory scratch, outside;
+  FsFixture f(anywhere());
+  f.start();
+  f.store_named(0, 2);
+  const std::string aside = f.path_of(tier_key(1)) + ".quarantined";
+  fs::rename(f.path_of(tier_key(1)), aside);
+  const std::string chunk_dir = fs::path(aside).parent_path().parent_path().parent_path();
+  InspectOptions options = of(f.directory.path());
+  options.purge_quarantined = true;
+  SECTION("a link to a namespace") {
+    fs::rename(chunk_dir, outside.path() + "/elsewhere");
+    fs::create_symlink(outside.path() + "/elsewhere", chunk_dir);
+    CHECK(is_refused(inspect(scratch, options), "holds no chunks"));
+    CHECK(outside.files(".quarantined").size() == 1);
+  }
+  SECTION("a link within one") {
+    const fs::path middle = fs::path(aside).parent_path();
+    fs::rename(middle, outside.path() + "/elsewhere");
+    fs::create_symlink(outside.path() + "/elsewhere", middle);
+    CHECK(inspect(scratch, options).json["namespaces"][0]["purged"] == 0);
+    CHECK(outside.files(".quarantined").size() == 1);
+  }
+  SECTION("no identity") {
+    fs::remove(chunk_dir.substr(0, chunk_dir.rfind("_r")) + "/config.json");
+    const Outcome outcome = inspect(scratch, options);
+    CHECK(outcome.status == 1);
+    CHECK(outcome.json["namespaces"][0]["purged"] == 0);
+    CHECK(fs::exists(aside));
+  }
+}
+
+TEST_CASE("inspect waits for no pipe and reads no device", "[inspect]") {
+  const test::TierDirectory scratch;
+  FsFixture f(anywhere());
+  f.start();
+  f.store_named(0, 2);
+  const std::string path = f.path_of(tier_key(1));
+  const std::string config = FileMapper::make(f.directory.path(), f.identity)->config_path();
+  SECTION("in a chunk's place") {
+    fs::remove(path);
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    const Outcome outcome = inspect(scratch, of(f.directory.path(), true));
+    CHECK(outcome.status == 0);
+    CHECK(outcome.json["namespaces"][0]["chunks"]["files"] == 1);
+    CHECK(outcome.json["namespaces"][0]["other"]["files"] == 1);
+  }
+  SECTION("a pipe for the identity") {
+    fs::remove(config);
+    REQUIRE(::mkfifo(config.c_str(), 0600) == 0);
+    const Outcome outcome = inspect(scratch, of(f.directory.path(), true));
+    CHECK(outcome.status == 1);
+    CHECK(contains(outcome.out, config + ": is not a regular file"));
+  }
+  SECTION("a device for the identity") {
+    fs::remove(config);
+    fs::create_symlink("/dev/zero", config);
+    CHECK(
+        contains(inspect(scratch, of(f.directory.path())).out, config + ": is not a regular file"));
+  }
 }
 
 TEST_CASE("inspect shows each namespace of a root, and one without its identity is damage",
@@ -400,8 +465,8 @@ TEST_CASE("inspect refuses an extent file that was cut off or overwritten", "[in
   SECTION("one superblock damaged") {
     test::flip_byte(f.config.path, 20);
     const Outcome outcome = inspect(scratch, of(f.config.path, true));
-    CHECK(outcome.status == 0);
-    CHECK(contains(outcome.out, "one of two superblocks is damaged"));
+    CHECK(outcome.status == 1);
+    CHECK(contains(outcome.out, "one of two superblocks"));
     CHECK(outcome.json["extent"]["verified"] == 5);
   }
 }

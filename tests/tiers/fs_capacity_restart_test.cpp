@@ -206,6 +206,42 @@ TEST_CASE("chunks stored without a capacity in between are found", "[fs][io][cap
   REQUIRE(f.settle());
 }
 
+TEST_CASE("what an engine without a capacity stores beside one with one is found by the next start",
+          "[fs][io][capacity]") {
+  KV_OFFLOAD_NEEDS_URING();
+  FsCapacityFixture bounded(8), unbounded(8);
+  unbounded.config.root_dir = bounded.config.root_dir;
+  bounded.start();
+  REQUIRE(bounded.settle());
+  bounded.store_in_order(0, 2);
+  unbounded.start_unbounded();
+  unbounded.store_in_order(10, 3);
+  SECTION("the one with a capacity ends first") {
+    bounded.stop();
+    unbounded.store_in_order(20, 6);
+    SECTION("the other ends") { unbounded.stop(); }
+    SECTION("the other still runs") {}
+  }
+  SECTION("the one without ends first") {
+    unbounded.stop();
+    bounded.stop();
+  }
+  bounded.start();
+  REQUIRE(bounded.settle());  // every file was looked at, and the capacity holds
+}
+
+TEST_CASE("an engine without a capacity leaves neither record nor marker", "[fs][io][capacity]") {
+  KV_OFFLOAD_NEEDS_URING();
+  FsCapacityFixture f(8);
+  f.start_unbounded();
+  f.store_in_order(0, 1);
+  REQUIRE(f.tier->set_revision("two"));
+  f.store_in_order(1, 1);
+  f.stop();
+  for (const char* ending : {".run", ".end", ".state"}) CHECK(f.directory.files(ending).empty());
+  CHECK(f.directory.files(".bin").size() == 2);
+}
+
 TEST_CASE(
     "a record that is damaged, cut or somebody else's is said once, and the files are looked at",
     "[fs][io][capacity]") {

@@ -5,6 +5,7 @@
 #include <catch2/catch.hpp>
 
 #include <cerrno>
+#include <sys/stat.h>
 #include <thread>
 
 namespace kv_offload {
@@ -95,6 +96,22 @@ TEST_CASE("a key that cannot be created fails alone", "[fs][io]") {
   CHECK(result.failure == TransferFailure::io_error);
   CHECK(result.error_number == ENOTDIR);
   CHECK(f.probe(tier_keys(1, 1)) == std::vector{LookupResult::miss});
+}
+
+TEST_CASE("a pipe in a chunk's place costs that key and holds nobody up", "[fs][io]") {
+  KV_OFFLOAD_NEEDS_URING();
+  FsFixture f;
+  f.config.checksum = GENERATE(true, false);
+  f.start();
+  f.store_named(0, 2);
+  const std::string path = f.path_of(tier_key(1));
+  std::filesystem::remove(path);
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK_FALSE(f.load(tier_keys(1, 1), 8).success);
+  CHECK(f.load(tier_keys(0, 1), 8).success);
+  CHECK(f.probe(tier_keys(0, 2)) == std::vector{LookupResult::hit, LookupResult::miss});
+  CHECK(f.store(tier_keys(1, 1), 0).success);
+  CHECK(f.load(tier_keys(1, 1), 8).success);
 }
 
 TEST_CASE("a probe that cannot tell says so", "[fs][io]") {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,6 +107,20 @@ TEST_CASE("a directory that describes another namespace is an error", "[fs][io]"
   const auto mapper = FileMapper::make(f.directory.path(), f.identity);
   test::write_file(mapper->config_path(), R"({"model_name": "other"})");
   CHECK(start_error(f).find("describes another namespace") != std::string::npos);
+}
+
+TEST_CASE("a start waits for no pipe, and nothing that is no file describes a namespace",
+          "[fs][io]") {
+  KV_OFFLOAD_NEEDS_URING();
+  FsFixture f;
+  f.start();
+  f.stop();
+  const std::string config = FileMapper::make(f.directory.path(), f.identity)->config_path();
+  std::filesystem::remove(config);
+  SECTION("a pipe") { REQUIRE(::mkfifo(config.c_str(), 0600) == 0); }
+  SECTION("a device") { std::filesystem::create_symlink("/dev/zero", config); }
+  SECTION("a directory") { std::filesystem::create_directory(config); }
+  CHECK(start_error(f) == "1:fs: " + config + ": is not a regular file");
 }
 
 TEST_CASE("the start says what it got", "[fs][io]") {

@@ -43,6 +43,7 @@ ExtentFile& ExtentFile::operator=(ExtentFile&& other) noexcept {
   geometry_ = other.geometry_;
   superblock_ = other.superblock_;
   notes_ = std::move(other.notes_);
+  has_damaged_superblock_ = other.has_damaged_superblock_;
   return *this;
 }
 
@@ -140,7 +141,7 @@ Expected<ExtentFile> ExtentFile::open_read_only(const std::string& path) {
   if (*found == Found::nothing)
     return {OffloadErrc::invalid_argument,
             "path " + path + ": holds nothing, an extent tier has not used it yet"};
-  if (*found == Found::one) file.notes_.push_back(path + ": one of two superblocks is damaged");
+  file.has_damaged_superblock_ = *found == Found::one;
   const Superblock& s = file.superblock_;
   const bool is_sound = s.row_bytes > 0 && s.row_bytes % kBlock == 0 && s.slots_per_segment > 0 &&
                         s.row_bytes <= s.capacity_bytes / s.slots_per_segment;
@@ -185,10 +186,9 @@ Expected<ExtentFile::Found> ExtentFile::read_superblocks() {
                 "path " + path_ + ": has format version " + std::to_string(found[i].version) +
                     ", this build reads version " + std::to_string(Superblock::kVersion)};
     const bool is_ours = std::find(parsed, parsed + 2, SuperblockParse::damaged) != parsed + 2;
-    return {OffloadErrc::invalid_config,
-            "path " + path_ +
-                (is_ours ? ": both superblocks are damaged; remove the file or give another path"
-                         : ": is not an extent file; remove it or give another path")};
+    return {
+        OffloadErrc::invalid_config,
+        "path " + path_ + (is_ours ? ": both superblocks are damaged" : ": is not an extent file")};
   }
   superblock_ = found[good - parsed];
   return parsed[0] == parsed[1] ? Found::both : Found::one;
@@ -197,7 +197,8 @@ Expected<ExtentFile::Found> ExtentFile::read_superblocks() {
 /// Takes over what the file holds, or formats it if it holds nothing.
 Expected<Ok> ExtentFile::adopt(const Wanted& wanted) {
   const auto found = read_superblocks();
-  if (!found) return found.error();
+  if (!found)
+    return {found.error().code, found.error().detail + "; remove the file or give another path"};
   if (*found == Found::nothing) return format(wanted);
   if (auto same = check_same(wanted); !same) return same;
   if (*found == Found::one) {

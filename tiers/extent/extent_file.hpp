@@ -45,6 +45,8 @@ class ExtentFile {
   [[nodiscard]] const Superblock& superblock() const { return superblock_; }
   /// What the operator should know of this start, a line each.
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  /// open_read_only found one of the two superblocks damaged.
+  [[nodiscard]] bool has_damaged_superblock() const { return has_damaged_superblock_; }
   [[nodiscard]] bool is_new() const { return is_new_; }
   [[nodiscard]] bool is_direct() const { return is_direct_; }
 
@@ -74,6 +76,7 @@ class ExtentFile {
   ExtentGeometry geometry_;
   Superblock superblock_;
   std::vector<std::string> notes_;
+  bool has_damaged_superblock_ = false;
 };
 
 }  // namespace kv_offload

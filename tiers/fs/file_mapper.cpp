@@ -1,5 +1,7 @@
 #include "kv_offload/tiers/fs/file_mapper.hpp"
 
+#include "kv_offload/tiers/fs/small_file.hpp"
+
 #include <nlohmann/json.hpp>
 #include <openssl/sha.h>
 
@@ -9,8 +11,6 @@
 #include <charconv>
 #include <cstring>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -102,13 +102,10 @@ Expected<FileMapper> FileMapper::of_directory(std::string chunk_dir) {
   mapper.base_dir_ = chunk_dir.substr(0, mark);
   mapper.chunk_dir_ = std::move(chunk_dir);
 
-  errno = 0;
-  std::ifstream in(mapper.config_path(), std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in.is_open() || in.bad())
-    return {OffloadErrc::io_error,
-            mapper.config_path() + ": " + (errno != 0 ? std::strerror(errno) : "cannot be read")};
-  const auto fields = nlohmann::json::parse(text, nullptr, false);
+  const auto config = read_small_file(mapper.config_path());
+  if (!config) return config.error();
+  if (!*config) return {OffloadErrc::io_error, mapper.config_path() + ": " + std::strerror(ENOENT)};
+  const auto fields = nlohmann::json::parse(**config, nullptr, false);
   if (!fields.is_object())
     return {OffloadErrc::invalid_argument, mapper.config_path() + ": damaged, not a JSON object"};
   try {

@@ -1,6 +1,7 @@
 #include "kv_offload/tiers/fs/fs_directory.hpp"
 
 #include "kv_offload/tiers/fs/digest_attribute.hpp"
+#include "kv_offload/tiers/fs/small_file.hpp"
 #include "kv_offload/tiers/fs/temp_files.hpp"
 #include "kv_offload/tiers/io/chunk_transfer.hpp"
 
@@ -11,8 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string_view>
 #include <sys/stat.h>
@@ -69,13 +68,10 @@ std::optional<OffloadError> write_config(const FileMapper& mapper) {
 
 /// The directory's name carries 48 bits of the identity's digest; the file has all fields.
 std::optional<OffloadError> check_config(const FileMapper& mapper) {
-  std::ifstream in(mapper.config_path(), std::ios::binary);
-  if (!in) {
-    if (errno == ENOENT) return write_config(mapper);
-    return system_error(mapper.config_path(), errno);
-  }
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  const auto found = nlohmann::json::parse(text, nullptr, false);
+  const auto config = read_small_file(mapper.config_path());
+  if (!config) return config.error();
+  if (!*config) return write_config(mapper);
+  const auto found = nlohmann::json::parse(**config, nullptr, false);
   if (found.is_discarded()) return write_config(mapper);  // left half written by a crash
   if (found == nlohmann::json::parse(mapper.identity_json(), nullptr, false)) return std::nullopt;
   return OffloadError{OffloadErrc::invalid_config,

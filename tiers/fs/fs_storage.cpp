@@ -71,7 +71,7 @@ LookupResult FsStorage::probe(const OffloadKey& key) {
   if (const auto* reason = refused_.find(key)) {
     if (*reason == RefusedKeys::Reason::corrupt) return LookupResult::miss;
     // Another engine may have replaced a foreign file by one of ours.
-    const int fd = ::open(scratch_path_.c_str(), O_RDONLY | O_CLOEXEC);
+    const int fd = ::open(scratch_path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return LookupResult::miss;
     ChunkDigest digest;
     const bool is_ours = read_digest_attribute(fd, digest) == StoredDigest::present;

@@ -8,9 +8,21 @@
 #include <cerrno>
 #include <cstdio>
 #include <fcntl.h>
+#include <string>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace kv_offload {
+
+namespace {
+
+/// Something else stands there: a pipe, a directory, a device.
+bool is_no_file(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+}  // namespace
 
 StorageStep FsStorage::begin_load(const ChunkContext& chunk) {
   OpenFile& file = files_[chunk.slot];
@@ -18,10 +30,12 @@ StorageStep FsStorage::begin_load(const ChunkContext& chunk) {
   if (capacity != nullptr && capacity->is_leaving(*chunk.key))
     return failed_step(TransferFailure::not_found, ENOENT);
   do {
-    file.fd = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | direct_flag());
+    // Not blocking: somebody may have put a pipe there, whose open would wait for a writer.
+    file.fd = ::open(file.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | direct_flag());
   } while (file.fd < 0 && errno == EINTR);
   if (file.fd < 0) {
     const int error = errno;
+    if (is_no_file(file.path)) return load_foreign(chunk);
     if (!is_absent(error)) return failed_step(TransferFailure::io_error, error);
     if (capacity != nullptr) capacity->gone(*chunk.key);
     return failed_step(TransferFailure::not_found, error);
@@ -38,6 +52,7 @@ StorageStep FsStorage::begin_load(const ChunkContext& chunk) {
     case StoredDigest::malformed: return load_corrupt(chunk, false);
     case StoredDigest::error: {
       const int error = errno;
+      if (is_no_file(file.path)) return load_foreign(chunk);
       close_file(file);
       return failed_step(TransferFailure::io_error, error);
     }

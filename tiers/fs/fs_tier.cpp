@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
-#include <unistd.h>
 #include <utility>
 
 namespace kv_offload {
@@ -98,10 +97,12 @@ Expected<Ok> FsTier::open_directory(const std::string& backend) {
     log("buffered I/O: O_DIRECT does not work in " + mapper_.chunk_dir() + " (" +
         directory->why_not_direct + ")");
 
-  if (!config_.capacity_bytes)
+  if (!config_.capacity_bytes) {
     sweep();
-  else if (auto opened = open_capacity(); !opened)
+    unrecorded_.try_emplace(mapper_.chunk_dir(), mapper_.chunk_dir());
+  } else if (auto opened = open_capacity(); !opened) {
     return labelled(opened.error());
+  }
   if (!config_.without_effect.empty())
     log("without effect here, one thread keeps the device busy: " + join(config_.without_effect));
   log(mapper_.chunk_dir() + ": " + (directory->is_direct ? "direct I/O, " : "buffered I/O, ") +
@@ -112,8 +113,6 @@ Expected<Ok> FsTier::open_directory(const std::string& backend) {
 }
 
 void FsTier::sweep() const {
-  // What is stored without a capacity is in no record: the next start with one has to look.
-  ::unlink((mapper_.chunk_dir() + "/" + kResidencyFile).c_str());
   const SweepResult sweep = sweep_temp_files(mapper_.chunk_dir(), kSweepPatience);
   if (sweep.removed + sweep.kept + sweep.failed > 0 || !sweep.is_complete)
     log("temporary files of earlier writers: " + std::to_string(sweep.removed) + " removed, " +
@@ -210,6 +209,8 @@ bool FsTier::stop(Duration patience) {
     if (const int error = shared_->capacity->close(); error != 0)
       log(mapper_.chunk_dir() + ": what is known of the chunks could not be written: " +
           std::strerror(error) + "; the next start looks at every file");
+  if (lane_ended)
+    for (auto& [directory, run] : std::exchange(unrecorded_, {})) run.end();
   return forgetter_.stop(std::max(deadline - environment_.now(), Duration::zero())) && lane_ended;
 }
 
@@ -228,6 +229,8 @@ Expected<Ok> FsTier::set_revision(const std::string& revision) {
     auto opened = open_namespace(*mapper, revision, theirs);
     if (!opened) return labelled(opened.error());
     ns = std::move(*opened);
+  } else {
+    unrecorded_.try_emplace(mapper->chunk_dir(), mapper->chunk_dir());
   }
   identity_ = std::move(identity);
   mapper_ = *mapper;

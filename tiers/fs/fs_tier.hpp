@@ -4,11 +4,13 @@
 #include "kv_offload/tiers/fs/fs_config.hpp"
 #include "kv_offload/tiers/fs/fs_forgetter.hpp"
 #include "kv_offload/tiers/fs/fs_storage.hpp"
+#include "kv_offload/tiers/fs/unrecorded_run.hpp"
 #include "kv_offload/tiers/io/lane.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
 #include "kv_offload/tiers/tier_faults.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -72,6 +74,8 @@ class FsTier final : public SecondaryTier {
   const std::shared_ptr<FsShared> shared_;
   const std::unique_ptr<Lane> lane_;
   FsForgetter forgetter_;
+  std::map<std::string, UnrecordedRun>
+      unrecorded_;  // without a capacity: the directories stored into
 };
 
 }  // namespace kv_offload
