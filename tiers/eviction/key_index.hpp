@@ -2,74 +2,89 @@
 
 #include "kv_offload/messages/ids.hpp"
 #include "kv_offload/messages/offload_key.hpp"
+#include "kv_offload/tiers/eviction/compact_keys.hpp"
+#include "kv_offload/tiers/eviction/slot_table.hpp"
 
-#include <absl/container/flat_hash_set.h>
-
+#include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 namespace kv_offload {
 
-/// Which slot a key is in. Each key is kept once, under its slot; the hash table holds slot numbers only
-/// (4 bytes) and compares the keys they stand for. Allocated for `capacity` slots, but memory becomes
-/// resident only as slots are used.
+/// Which slot a key is in. Each key is kept once, under its slot; the hash table holds slot numbers and half
+/// a hash. For keys of 36 bytes 48 bytes a slot; memory becomes resident as slots are used.
+/// One owner.
 class KeyIndex {
  public:
-  explicit KeyIndex(std::size_t capacity) : capacity_(capacity) {
-    keys_.reserve(capacity);
-    slots_.reserve(capacity);
-  }
+  explicit KeyIndex(std::size_t capacity)
+      : capacity_(capacity), keys_(capacity), slots_(capacity) {}
   KeyIndex(const KeyIndex&) = delete;
   KeyIndex& operator=(const KeyIndex&) = delete;
 
   /// kNoChunk if absent.
   [[nodiscard]] ChunkId find(const OffloadKey& key) const {
-    const auto it = slots_.find(key);
-    return it == slots_.end() ? kNoChunk : *it;
+    return find(key, SlotTable::tag_of(key.hash()));
   }
-  [[nodiscard]] bool contains(const OffloadKey& key) const { return slots_.contains(key); }
-  /// Asks the processor to fetch what `find(key)` will read first.
-  void prefetch(const OffloadKey& key) const { slots_.prefetch(key); }
+  [[nodiscard]] bool contains(const OffloadKey& key) const { return find(key) != kNoChunk; }
+
+  /// The same for many: `use(i, slot of keys[i])`, in order. Each key passes three stations, several keys
+  /// apart, so that what one waits for is fetched while others are worked on: its place in the table, the
+  /// key of the slot that stands there, the comparison. `expect(slot)` is called for a slot that `use` will
+  /// probably be given soon.
+  template <class Expect, class Use>
+  void find_all(std::span<const OffloadKey> keys, const Expect& expect, const Use& use) const {
+    // About as many cache misses as a core overlaps, at each of the two waits.
+    constexpr std::size_t kAhead = 8;
+    std::array<std::uint32_t, 2 * kAhead> tags;
+    for (std::size_t i = 0; i < keys.size() + 2 * kAhead; ++i) {
+      if (i >= 2 * kAhead) {
+        const std::size_t at = i - 2 * kAhead;
+        use(at, find(keys[at], tags[at % tags.size()]));
+      }
+      if (i >= kAhead && i - kAhead < keys.size()) {
+        const std::uint32_t tag = tags[(i - kAhead) % tags.size()];
+        const ChunkId candidate = slots_.find(tag, [](ChunkId) { return true; });
+        if (candidate != kNoChunk) {
+          keys_.prefetch(candidate);
+          expect(candidate);
+        }
+      }
+      if (i < keys.size()) {
+        const std::uint32_t tag = tags[i % tags.size()] = SlotTable::tag_of(keys[i].hash());
+        slots_.prefetch(tag);
+      }
+    }
+  }
 
   /// `key` is absent and `chunk` is not in the index.
   void insert(const OffloadKey& key, ChunkId chunk) {
-    assert(chunk < capacity_);
-    if (chunk >= keys_.size()) keys_.resize(std::size_t{chunk} + 1);
-    keys_[chunk] = key;
-    [[maybe_unused]] const bool is_new = slots_.insert(chunk).second;
-    assert(is_new);
+    assert(chunk < capacity_ && !contains(key));
+    keys_.set(chunk, key);
+    slots_.insert(SlotTable::tag_of(key.hash()), chunk);
   }
   /// `chunk` is in the index. Its key stays readable until the slot is used again.
-  void erase(ChunkId chunk) { slots_.erase(chunk); }
-  void clear() {
-    slots_.clear();
-    slots_.reserve(capacity_);  // clear() gives large tables back
+  void erase(ChunkId chunk) {
+    [[maybe_unused]] const bool was_there =
+        slots_.erase(SlotTable::tag_of(key_of(chunk).hash()), chunk);
+    assert(was_there);
   }
+  void clear() { slots_.clear(); }
 
   /// The last key inserted for `chunk`; it was inserted at least once.
-  [[nodiscard]] const OffloadKey& key_of(ChunkId chunk) const { return keys_[chunk]; }
+  [[nodiscard]] OffloadKey key_of(ChunkId chunk) const { return keys_.get(chunk); }
   [[nodiscard]] std::size_t size() const { return slots_.size(); }
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    const std::vector<OffloadKey>* keys;
-    std::size_t operator()(const OffloadKey& key) const { return key.hash(); }
-    std::size_t operator()(ChunkId chunk) const { return (*keys)[chunk].hash(); }
-  };
-  struct Equal {
-    using is_transparent = void;
-    const std::vector<OffloadKey>* keys;
-    bool operator()(ChunkId a, ChunkId b) const { return (*keys)[a] == (*keys)[b]; }
-    bool operator()(ChunkId a, const OffloadKey& b) const { return (*keys)[a] == b; }
-    bool operator()(const OffloadKey& a, ChunkId b) const { return a == (*keys)[b]; }
-  };
+  [[nodiscard]] ChunkId find(const OffloadKey& key, std::uint32_t tag) const {
+    return slots_.find(tag, [&](ChunkId slot) { return keys_.equals(slot, key); });
+  }
 
-  std::size_t capacity_;
-  std::vector<OffloadKey> keys_;  // by slot
-  absl::flat_hash_set<ChunkId, Hash, Equal> slots_{0, Hash{&keys_}, Equal{&keys_}};
+  const std::size_t capacity_;
+  CompactKeys keys_;
+  SlotTable slots_;
 };
 
 }  // namespace kv_offload

@@ -29,18 +29,18 @@ PrimaryCache::Found PrimaryCache::find(const OffloadKey& key) const {
 }
 
 void PrimaryCache::find_all(std::span<const OffloadKey> keys, std::vector<Found>& found) const {
-  constexpr std::size_t kAhead = 8;  // about as many cache misses as a core overlaps
   found.resize(keys.size());
-  for (std::size_t i = 0; i < std::min(kAhead, keys.size()); ++i) index_.prefetch(keys[i]);
-  for (std::size_t i = 0; i < keys.size(); ++i) {
-    if (i + kAhead < keys.size()) index_.prefetch(keys[i + kAhead]);
-    found[i] = find(keys[i]);
-  }
+  index_.find_all(
+      keys, [&](ChunkId chunk) { __builtin_prefetch(&slots_[chunk]); },
+      [&](std::size_t i, ChunkId chunk) {
+        found[i] = chunk == kNoChunk ? Found{} : Found{slots_[chunk].state, chunk};
+      });
 }
 
 void PrimaryCache::touch(std::span<const OffloadKey> keys) {
-  touched_.clear();
-  for (const OffloadKey& key : keys) touched_.push_back(index_.find(key));
+  touched_.resize(keys.size());
+  index_.find_all(
+      keys, [](ChunkId) {}, [&](std::size_t i, ChunkId chunk) { touched_[i] = chunk; });
   policy_->touch(keys, touched_);
 }
 
@@ -50,13 +50,14 @@ std::optional<PrimaryCache::StoreReservation> PrimaryCache::reserve_store(
     std::span<const OffloadKey> keys) {
   StoreReservation out;
   begin_call();
-  for (std::uint32_t i = 0; i < keys.size(); ++i) {
-    const ChunkId chunk = index_.find(keys[i]);
-    if (chunk != kNoChunk)
-      keep(chunk);
-    else if (absent_.insert(keys[i]).second)
-      out.key_idx.push_back(i);
-  }
+  index_.find_all(
+      keys, [&](ChunkId chunk) { __builtin_prefetch(&stamps_[chunk]); },
+      [&](std::size_t i, ChunkId chunk) {
+        if (chunk != kNoChunk)
+          keep(chunk);
+        else if (absent_.insert(keys[i]).second)
+          out.key_idx.push_back(static_cast<std::uint32_t>(i));
+      });
   if (out.key_idx.empty()) return out;
   allocation_sizes_.add(out.key_idx.size());  // before capacity is known: failures are sampled, too
   if (!make_room(out.key_idx.size(), VictimOrder::handed_out_last_first)) return std::nullopt;
