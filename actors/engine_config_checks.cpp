@@ -6,7 +6,6 @@
 #include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/eviction/eviction_registry.hpp"
-#include "kv_offload/tiers/fs/fs_config.hpp"
 #include "kv_offload/tiers/io_mode.hpp"
 #include "kv_offload/tiers/secondary_tier_registry.hpp"
 
@@ -217,17 +216,6 @@ Problem check_places(const EngineConfig& config) {
   return std::nullopt;
 }
 
-/// The length of a chunk is the engine's, so its tiers cannot check this alone.
-Problem check_capacity(const EngineConfig& config, std::size_t i) {
-  const SecondaryTierConfig& tier = config.secondary_tiers[i];
-  if (tier.type != "fs") return std::nullopt;
-  const auto fs = parse_fs_config(tier.node, tier_path(i));
-  if (!fs || !fs->capacity_bytes || *fs->capacity_bytes >= config.row_bytes()) return std::nullopt;
-  return refuse(tier_path(i) + ".capacity_bytes", std::to_string(*fs->capacity_bytes),
-                std::string(kByteSizeForms) + " in [one chunk of " +
-                    format_bytes(config.row_bytes()) + ", " + format_bytes(kFsCapacityMax) + "]");
-}
-
 Problem check_tiers(const EngineConfig& config) {
   if (config.secondary_tiers.size() > kTiersMax)
     return refuse("secondary_tiers", std::to_string(config.secondary_tiers.size()) + " tiers",
@@ -236,9 +224,10 @@ Problem check_tiers(const EngineConfig& config) {
     const SecondaryTierConfig& tier = config.secondary_tiers[i];
     const std::string path = tier.path.empty() ? tier_path(i) : tier.path;
     if (tier.type.empty()) return path + ".type: missing; expected the name of a tier type";
-    const TierConfig built{tier.type, tier.node, path, config.identity, tier.faults};
+    // The start asks the same question, so that it refuses nothing that was called valid before.
+    const TierConfig built{tier.type,       tier.node,   path,
+                           config.identity, tier.faults, config.row_bytes()};
     if (auto error = secondary_tiers().validate(built)) return to_string(*error);
-    if (auto problem = check_capacity(config, i)) return problem;
   }
   return check_places(config);
 }

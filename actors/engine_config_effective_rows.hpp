@@ -45,6 +45,12 @@ class EffectiveRows {
                const std::string& how) {
     push(key, std::move(value), unit, "derived: " + how);
   }
+  /// What a share of the primary tier comes to.
+  void share_chunks(const std::string& key, double share) {
+    derived(key, std::to_string(config_.share_chunks(share)), "chunks",
+            config_fields::number_text(share) + " x " +
+                config_fields::counted(config_.num_chunks(), "chunk"));
+  }
   /// A value with defaults and presets filled in. The first of its sources among the `written` paths
   /// has set it.
   void setting(const AdmissionSetting& row, const std::set<std::string>& written) {
@@ -98,6 +104,9 @@ class EffectiveRows {
   std::vector<EngineConfig::Effective> rows_;
   std::set<std::string> covered_;
 };
+
+/// Every secondary tier but its `backpressure`.
+void add_tier_rows(EffectiveRows& rows, const EngineConfig& config);
 
 /// The admission policy and every tier's `backpressure`, resolved.
 void add_admission_rows(EffectiveRows& rows, const EngineConfig& config);

@@ -133,6 +133,11 @@ inline std::string number_text(double value) {
   return error == std::errc{} ? std::string(buffer.data(), end) : std::string("nan");
 }
 
+/// "1 chunk", "2 chunks".
+inline std::string counted(std::uint64_t count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
 inline std::int64_t to_ms(Duration d) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(d).count();
 }

@@ -68,9 +68,13 @@ class NodeBuilder : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(number_unsigned_t v) override {
     if (v <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
       return place(ConfigNode::Value(static_cast<std::int64_t>(v)));
-    return place(ConfigNode::Value(static_cast<double>(v)));  // out of every integer range we have
+    return place(ConfigNode(static_cast<double>(v),
+                            std::to_string(v)));  // out of every integer range we have
   }
-  bool number_float(number_float_t v, const string_t&) override {
+  bool number_float(number_float_t v, const string_t& written) override {
+    // An integer beyond 64 bits arrives here, too; messages shall show it as it was written.
+    if (written.find_first_not_of("-0123456789") == std::string::npos)
+      return place(ConfigNode(v, written));
     return place(ConfigNode::Value(v));
   }
   bool string(string_t& v) override { return place(ConfigNode::Value(std::move(v))); }

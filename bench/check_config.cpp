@@ -15,10 +15,18 @@
 namespace kv_offload::bench {
 namespace {
 
+/// "1 chunk", not "1 chunks"; ms and us are no plurals, nor is "of chunks".
+std::string unit_text(const EngineConfig::Effective& row) {
+  if (row.value != "1" || row.unit.size() < 4 || !row.unit.ends_with('s') ||
+      row.unit.find(' ') != std::string::npos)
+    return row.unit;
+  return row.unit.substr(0, row.unit.size() - 1);
+}
+
 /// Value and unit for people: sizes also in their largest whole unit.
 std::string value_text(const EngineConfig::Effective& row) {
   if (row.unit.empty()) return row.value;
-  std::string text = row.value + " " + row.unit;
+  std::string text = row.value + " " + unit_text(row);
   if (row.unit != "bytes") return text;
   if (const auto bytes = parse_bytes(row.value)) {
     const std::string human = format_bytes(*bytes);

@@ -57,10 +57,21 @@ inline std::string format_bytes(std::uint64_t bytes) {
   return std::to_string(bytes >> best.second) + " " + std::string(best.first);
 }
 
+/// "a whole number of bytes, … in [4 KiB, 1 TiB]", as error lines name it.
+inline std::string byte_range(std::uint64_t min, std::uint64_t max) {
+  std::string text(kByteSizeForms);
+  for (const auto& part : {std::string(" in ["), format_bytes(min), std::string(", "),
+                           format_bytes(max), std::string("]")})
+    text += part;
+  return text;
+}
+
 /// A size out of a configuration object: an integer or a string as parse_bytes reads it. Absent keys
 /// give `fallback`; anything outside [min, max] becomes the reader's error.
+/// @param meaning  what the bounds come to, for the error: ", 1 to 4 chunks"
 inline std::uint64_t read_bytes(ConfigReader& reader, const std::string& key,
-                                std::uint64_t fallback, std::uint64_t min, std::uint64_t max) {
+                                std::uint64_t fallback, std::uint64_t min, std::uint64_t max,
+                                std::string_view meaning = {}) {
   const ConfigNode* node = reader.child(key);
   if (node == nullptr) return fallback;
   std::optional<std::uint64_t> bytes;
@@ -74,9 +85,7 @@ inline std::uint64_t read_bytes(ConfigReader& reader, const std::string& key,
     if (auto parsed = parse_bytes(*s)) bytes = *parsed;
   }
   if (bytes && *bytes >= min && *bytes <= max) return *bytes;
-  reader.fail(
-      key, *node,
-      std::string(kByteSizeForms) + " in [" + format_bytes(min) + ", " + format_bytes(max) + "]");
+  reader.fail(key, *node, byte_range(min, max) + std::string(meaning));
   return fallback;
 }
 

@@ -27,6 +27,8 @@ class ConfigNode {
 
   ConfigNode() : value_(Object{}) {}
   ConfigNode(Value value) : value_(std::move(value)) {}  // NOLINT: implicit on purpose
+  /// @param written  the number as it stood in the text, where the value cannot hold it exactly
+  ConfigNode(double value, std::string written) : value_(value), written_(std::move(written)) {}
 
   [[nodiscard]] const Value& value() const { return value_; }
   [[nodiscard]] bool is_null() const { return std::holds_alternative<std::nullptr_t>(value_); }
@@ -60,11 +62,12 @@ class ConfigNode {
       std::string operator()(const List& l) const { return "a list of " + std::to_string(l.size()); }
       std::string operator()(const Object&) const { return "an object"; }
     };
-    return std::visit(Render{}, value_);
+    return written_.empty() ? std::visit(Render{}, value_) : written_.substr(0, 80);
   }
 
  private:
   Value value_;
+  std::string written_;
 };
 
 /// A key as messages show it: what nobody knows may be a whole document given by mistake.
@@ -93,7 +96,9 @@ class ConfigReader {
     known_.insert(key);
     return node_.find(key);
   }
-  [[nodiscard]] bool has(const std::string& key) const { return node_.find(key) != nullptr; }
+  /// Whether it is there; marked as known, so that a line about an unknown key names every key that was
+  /// asked for in whatever way.
+  [[nodiscard]] bool has(const std::string& key) { return child(key) != nullptr; }
 
   double number(const std::string& key, double fallback, double min, double max,
                 bool min_exclusive = false) {

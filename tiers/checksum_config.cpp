@@ -12,7 +12,7 @@ bool read_checksum(ConfigReader& reader) {
     if (*s == "on") return true;
     if (*s == "off") return false;
   }
-  reader.fail("checksum", *node, "one of: on, off");
+  reader.fail("checksum", *node, "one of: on, off, true, false");
   return true;
 }
 

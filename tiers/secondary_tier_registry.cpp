@@ -20,7 +20,7 @@ TierType fs_type() {
     return FsTier::make(*config, tier.identity, std::move(environment), tier.faults);
   };
   type.validate = [](const TierConfig& tier) -> std::optional<OffloadError> {
-    const auto config = parse_fs_config(tier.node, tier.path);
+    const auto config = parse_fs_config(tier.node, tier.path, tier.row_bytes);
     if (!config) return config.error();
     const auto mapper = FileMapper::make(config->root_dir, tier.identity);
     if (!mapper) return mapper.error();
@@ -38,7 +38,7 @@ TierType extent_type() {
     return ExtentTier::make(*config, tier.identity, std::move(environment), tier.faults);
   };
   type.validate = [](const TierConfig& tier) -> std::optional<OffloadError> {
-    const auto config = parse_extent_config(tier.node, tier.path);
+    const auto config = parse_extent_config(tier.node, tier.path, tier.row_bytes);
     if (!config) return config.error();
     const auto mapper = FileMapper::make("/", tier.identity);
     if (!mapper) return mapper.error();

@@ -6,6 +6,7 @@
 #include "kv_offload/tiers/secondary_tier.hpp"
 #include "kv_offload/tiers/tier_faults.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
@@ -23,6 +24,8 @@ struct TierConfig {
   std::string path;  ///< where it stands: "secondary_tiers[0]"
   NamespaceIdentity identity;
   std::shared_ptr<TierFaults> faults;  ///< may be null
+  /// Of a chunk in the primary tier, for ranges that depend on it; 0: not known.
+  std::uint64_t row_bytes = 0;
 };
 
 /// How one kind of tier is built. Both functions may be called from any thread.

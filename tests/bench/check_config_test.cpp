@@ -67,6 +67,21 @@ TEST_CASE("check-config prints every effective value, notes and warnings, and en
   CHECK((quiet.out + quiet.err).empty());
 }
 
+TEST_CASE("check-config counts one chunk as one", "[config]") {
+  const TemporaryDirectory dir;
+  const std::string file = dir.write("c.json", R"({"chunk_bytes": "16 KiB",
+      "cpu_bytes_to_use": "16 KiB", "domains": 1, "spin_us": 1})");
+  const Outcome outcome = check(file);
+  INFO(outcome.out);
+  CHECK(outcome.status == 0);
+  CHECK(contains(outcome.out, " 1 chunk "));
+  CHECK(contains(outcome.out, "0.1 x 1 chunk\n"));
+  CHECK(contains(outcome.out, "1 domain "));
+  CHECK(contains(outcome.out, "1 us "));
+  CHECK(contains(outcome.out, "warning: cpu_bytes_to_use: 1 chunk of 16 KiB"));
+  CHECK_FALSE(contains(outcome.out, " 1 chunks"));
+}
+
 TEST_CASE("check-config ends with 2 and one line for a bad or missing file", "[config]") {
   const TemporaryDirectory dir;
   const std::string bad_value =

@@ -83,6 +83,32 @@ TEST_CASE("every effective value has a unit and an origin", "[config]") {
   }
 }
 
+TEST_CASE("a tier's own keys are shown as they work, not as they were written", "[config]") {
+  const auto rows = by_key(good_config(R"({"chunk_bytes": "64 KiB", "cpu_bytes_to_use": "64 MiB",
+      "secondary_tiers": [
+        {"type": "extent", "path": "/x", "capacity_bytes": "1 GiB", "segment_bytes": "1000 KiB",
+         "checksum": false, "max_inflight_bytes": "1 MiB"},
+        {"type": "extent", "path": "/y", "capacity_bytes": "1 GiB"},
+        {"type": "fs", "root_dir": "/z", "checksum": true, "max_inflight_bytes": "2 MiB",
+         "capacity_bytes": "64 KiB"}]})"));
+  const auto shown = [&](const std::string& key) { return text(rows.at("secondary_tiers" + key)); };
+  CHECK(shown("[0].capacity_bytes") == "1073741824|bytes|config");
+  CHECK(shown("[0].segment_bytes") == "983040|bytes|config");  // 15 rows
+  CHECK(shown("[0].checksum") == "off||config");
+  CHECK(shown("[0].max_inflight_bytes") == "1048576|bytes|config");
+  CHECK(shown("[0].path") == "/x||config");
+  CHECK(shown("[1].segment_bytes") ==
+        "16777216|bytes|derived: capacity_bytes / 64, between 1 MiB and 256 MiB, in whole rows");
+  CHECK(shown("[1].segments") ==
+        "63|segments|derived: capacity_bytes / (segment_bytes and its table)");
+  CHECK(shown("[1].capacity_chunks") ==
+        "16128|chunks|derived: segments x segment_bytes / row_bytes");
+  CHECK(shown("[1].rewrite_share") == "0.25|of a segment's rows|default");
+  CHECK(shown("[2].checksum") == "on||config");
+  CHECK(shown("[2].max_inflight_bytes") == "2097152|bytes|config");
+  CHECK(shown("[2].capacity_chunks") == "1|chunks|derived: capacity_bytes / row_bytes");
+}
+
 TEST_CASE("a tier shows the io that it has, its own or the engine's", "[config]") {
   const auto rows = by_key(good_config(document(R"("io": "threads", "secondary_tiers": [
       {"type": "fs", "root_dir": "/x"}, {"type": "fs", "root_dir": "/y", "io": "uring"},

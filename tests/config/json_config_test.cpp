@@ -82,12 +82,15 @@ TEST_CASE("nesting and length of a document are bounded", "[config]") {
 }
 
 TEST_CASE("an integer beyond 64 bits does not wrap", "[config]") {
-  const auto root = parse_json_config("{\"a\": 18446744073709551615}", "f");
-  REQUIRE(root.has_value());
-  ConfigReader reader(*root, "");
-  reader.integer("a", 0, 0, 10);
-  const auto error = reader.finish();
-  REQUIRE(error);
-  CHECK(error->detail ==
-        "a: 18446744073709551616.0 is not allowed; expected an integer in [0, 10]");
+  for (const std::string written :
+       {"9223372036854775808", "18446744073709551615", "18446744073709551616",
+        "-9223372036854775809", "123456789012345678901234567890"}) {
+    const auto root = parse_json_config("{\"a\": " + written + "}", "f");
+    REQUIRE(root.has_value());
+    ConfigReader reader(*root, "");
+    reader.integer("a", 0, 0, 10);
+    const auto error = reader.finish();
+    REQUIRE(error);
+    CHECK(error->detail == "a: " + written + " is not allowed; expected an integer in [0, 10]");
+  }
 }

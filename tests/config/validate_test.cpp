@@ -203,12 +203,10 @@ TEST_CASE("every refusal of a tier's keys names path, value and allowed range", 
        ".eviction_policy: \"mru\" is not allowed; expected one of: arc, lru, s3fifo"},
       {R"("type": "fs", "root_dir": "/x", "capacity_bytes": "much")",
        ".capacity_bytes: \"much\" is not allowed; expected a whole number of bytes, KiB, MiB, GiB "
-       "or "
-       "TiB in [4 KiB, 1024 TiB]"},
+       "or TiB in [4 KiB, 1 TiB]: at least one chunk, at most 268435456 of them"},
       {R"("type": "fs", "root_dir": "/x", "capacity_bytes": 4095)",
        ".capacity_bytes: 4095 is not allowed; expected a whole number of bytes, KiB, MiB, GiB or "
-       "TiB "
-       "in [4 KiB, 1024 TiB]"},
+       "TiB in [4 KiB, 1 TiB]: at least one chunk, at most 268435456 of them"},
       {R"("type": "fs_python", "root_dir": "/x")", ".type: \"fs_python\" "},
       {R"("type": "fs_python", "root_dir": "/x", "module_path": "a.b")", ".type: \"fs_python\" "},
   };
@@ -223,18 +221,62 @@ TEST_CASE("every refusal of a tier's keys names path, value and allowed range", 
                               std::string(locality) + "\"}]")) == "valid");
 }
 
-TEST_CASE("a capacity below one chunk is refused with the chunk's size", "[config]") {
-  const auto line = [](const std::string& bytes) {
+TEST_CASE("a capacity that the start refuses is refused before, with the range for this chunk",
+          "[config]") {
+  const auto line = [](const std::string& keys) {
     return line_about(
-        R"({"chunk_bytes": "64 KiB", "cpu_bytes_to_use": "64 MiB", "secondary_tiers": [
-        {"type": "fs", "root_dir": "/x", "capacity_bytes": )" +
-        bytes + "}]}");
+        R"({"chunk_bytes": "64 KiB", "cpu_bytes_to_use": "64 MiB", "secondary_tiers": [{)" + keys +
+        "}]}");
   };
-  CHECK(line("65536") == "valid");
+  const auto fs = [&](const std::string& bytes) {
+    return line(R"("type": "fs", "root_dir": "/x", "capacity_bytes": )" + bytes);
+  };
+  const std::string forms =
+      " is not allowed; expected a whole number of bytes, KiB, MiB, GiB or TiB in ";
+  const std::string fs_range =
+      forms + "[64 KiB, 16 TiB]: at least one chunk, at most 268435456 of them";
+  CHECK(fs("65536") == "valid");
+  CHECK(fs("\"16TiB\"") == "valid");
+  for (const std::string bytes : {"65535", "0", "-1", "17592186044417", "\"1024TiB\"",
+                                  "\"2048TiB\"", "18446744073709551615", "\"64 KB\""})
+    CHECK(fs(bytes) == "secondary_tiers[0].capacity_bytes: " + bytes + fs_range);
+
+  const auto extent = [&](const std::string& bytes, const std::string& more = "") {
+    return line(R"("type": "extent", "path": "/x/y", "capacity_bytes": )" + bytes + more);
+  };
+  const auto extent_range = [](const std::string& min) {
+    return "expected a whole number of bytes, KiB, MiB, GiB or TiB in [" + min +
+           ", 262660 GiB]: at least 4 segments with their tables (a smaller segment_bytes needs "
+           "less), "
+           "fewer than 2^32 - 2 rows";
+  };
+  const std::string at = "secondary_tiers[0].capacity_bytes: ";
+  CHECK(extent("\"292KiB\"") == "valid");
+  CHECK(extent("\"256KiB\"") == at + "\"256KiB\" is not allowed; " + extent_range("292 KiB"));
+  CHECK(extent("\"1024TiB\"") == at + "\"1024TiB\" is not allowed; " + extent_range("292 KiB"));
+  CHECK(line(R"("type": "extent", "path": "/x/y")") ==
+        at + "required, the length of the file; " + extent_range("292 KiB"));
+  const std::string large = R"(, "segment_bytes": "1GiB")";
+  CHECK(extent("\"1GiB\"", large).starts_with(at + "\"1GiB\" is not allowed; "));
+  CHECK(extent("\"5GiB\"", large) == "valid");
+  CHECK(extent("\"1GiB\"", R"(, "segment_bytes": "128MiB")") == "valid");
+}
+
+TEST_CASE("an unknown key of a tier is answered with every key that it has", "[config]") {
+  const auto line = [](const std::string& keys) {
+    return line_about(document("\"secondary_tiers\": [{" + keys + ", \"colour\": 1}]"));
+  };
   CHECK(
-      line("65535") ==
-      "secondary_tiers[0].capacity_bytes: 65535 is not allowed; expected a whole number of bytes, "
-      "KiB, MiB, GiB or TiB in [one chunk of 64 KiB, 1024 TiB]");
+      line(R"("type": "fs", "root_dir": "/x")") ==
+      "secondary_tiers[0].colour: unknown key; known here: backpressure, capacity_bytes, checksum, "
+      "durability, enable_kv_events, eviction_policy, foreign_files, io, io_threads, label, "
+      "locality, max_inflight_bytes, n_read_threads, n_write_threads, pin_share, queue_depth, "
+      "root_dir, type");
+  CHECK(
+      line(R"("type": "extent", "path": "/x", "capacity_bytes": "1 GiB")") ==
+      "secondary_tiers[0].colour: unknown key; known here: backpressure, capacity_bytes, checksum, "
+      "durability, enable_kv_events, io, label, locality, max_inflight_bytes, path, pin_share, "
+      "queue_depth, rewrite_share, segment_bytes, segment_eviction, type");
 }
 
 TEST_CASE("two tiers that count bytes are not put in one place", "[config]") {

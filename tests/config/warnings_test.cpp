@@ -10,7 +10,7 @@ using namespace kv_offload;
 namespace {
 
 const std::string kTier = R"("identity": {"model_name": "m"}, "secondary_tiers": [{"type": "fs",
-    "root_dir": "/x", "capacity_bytes": "1 TiB"}])";
+    "root_dir": "/x", "capacity_bytes": "4 GiB"}])";
 
 std::vector<std::string> warnings_of(const std::string& keys) {
   return good_config(document(keys)).warnings();
@@ -68,7 +68,7 @@ TEST_CASE("shares that come to no chunk are warned about where they matter", "[c
               "primary.max_pinned_share: 0 of 1000 chunks is 0 chunks: no promoted chunk is kept "
               "until it is read"});
   check_only(R"("identity": {"model_name": "m"}, "secondary_tiers": [{"type": "fs", "root_dir":
-                "/x", "capacity_bytes": "1 TiB", "pin_share": 0}])",
+                "/x", "capacity_bytes": "4 GiB", "pin_share": 0}])",
              {"secondary_tiers[0].pin_share: 0 of 1000 chunks is 0 chunks: every cascade to this "
               "tier is refused"});
 }
@@ -101,9 +101,35 @@ TEST_CASE("tiers that fill the disk, share a directory or hold too little are wa
        "secondary_tiers[0].capacity_bytes: 1 MiB is less than the primary tier's 4000 KiB: it "
        "can hold nothing that the tier above it does not"});
   check_only(
-      R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "capacity_bytes": 1e12}])",
+      R"("secondary_tiers": [{"type": "fs", "root_dir": "/x", "capacity_bytes": 4e9}])",
       {"identity.model_name: the default \"model\": engines of different models that share a "
        "tier would share one namespace"});
+}
+
+TEST_CASE("an eviction policy without a capacity is warned about", "[config]") {
+  check_only(
+      R"("identity": {"model_name": "m"}, "secondary_tiers": [
+                {"type": "fs", "root_dir": "/x", "eviction_policy": "arc"}])",
+      {"secondary_tiers[0].eviction_policy: arc has no effect without capacity_bytes: nothing is "
+       "ever evicted",
+       "secondary_tiers[0].capacity_bytes: not set: the directory grows by 4 "
+       "KiB for every new chunk until the disk is full"});
+}
+
+TEST_CASE("a capacity whose index is larger than the memory is warned about", "[config]") {
+  // 2^28 chunks: 17 GiB, more than half of any machine below 34 GiB.
+  const auto warnings =
+      good_config(document(R"("identity": {"model_name": "m"}, "secondary_tiers": [
+                {"type": "fs", "root_dir": "/x", "capacity_bytes": "1 TiB"}])"))
+          .warnings();
+  if (warnings.empty()) {
+    WARN("skipped: this machine has more than 34 GiB of memory");
+    return;
+  }
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].starts_with(
+      "secondary_tiers[0].capacity_bytes: 1 TiB is room for 268435456 chunks: "
+      "their index grows to about 17152 MiB, more than half of the "));
 }
 
 TEST_CASE("a tier that holds less than the tier above it is warned about", "[config]") {

@@ -104,10 +104,41 @@ TEST_CASE("nothing overlaps in a file, at any size", "[extent]") {
   if (g->slots_per_segment >= 100) CHECK(overhead <= 0.034);
 }
 
-TEST_CASE("a capacity without room for four segments is refused with the reason", "[extent]") {
+TEST_CASE("a capacity without room for four segments is refused with the range", "[extent]") {
   const auto g = ExtentGeometry::make(3U << 20, 1U << 20, 4096);
   REQUIRE_FALSE(g);
-  CHECK(g.error().detail.find("capacity_bytes: 3 MiB is too small: at least 4 segments") == 0);
+  CHECK(g.error().detail ==
+        "capacity_bytes: 3 MiB is not allowed; expected a whole number of bytes, KiB, MiB, GiB or "
+        "TiB "
+        "in [4260 KiB, 16960 GiB]: at least 4 segments with their tables (a smaller segment_bytes "
+        "needs "
+        "less), fewer than 2^32 - 2 rows");
+  CHECK(ExtentGeometry::make(4260U << 10, 1U << 20, 4096)->num_segments == 4);
+}
+
+TEST_CASE(
+    "every capacity in the range that messages name has its four segments, none beside it has",
+    "[extent]") {
+  const std::uint64_t row = GENERATE(4096U, 8192U, 12288U, 65536U, 2U << 20, 300U << 20);
+  const std::uint64_t segment =
+      GENERATE(as<std::uint64_t>(), 0U, 4096U, 100'000U, 1U << 20, 1U << 30);
+  const auto range = ExtentGeometry::capacity_range(segment, row);
+  CAPTURE(row, segment, range.min, range.max);
+  REQUIRE(range.min < range.max);
+  CHECK_FALSE(ExtentGeometry::make(range.min - 1, segment, row));
+  CHECK_FALSE(ExtentGeometry::make(range.max + 1, segment, row));
+  std::uint64_t refused = 0;
+  const auto look = [&](std::uint64_t capacity) {
+    const auto g = ExtentGeometry::make(capacity, segment, row);
+    if (!g || g->num_segments < ExtentGeometry::kSegmentsMin ||
+        g->segment_at(g->num_segments) > capacity || g->num_slots() >= 0xffff'fffeU)
+      if (refused++ == 0) UNSCOPED_INFO("first at " << capacity);
+  };
+  for (std::uint64_t step = 0; step < 2000; ++step) look(range.min + step * 4096);
+  for (std::uint64_t capacity = range.min; capacity < range.max; capacity += capacity / 7)
+    look(capacity);
+  look(range.max);
+  CHECK(refused == 0);
 }
 
 }  // namespace

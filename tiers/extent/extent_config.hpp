@@ -36,6 +36,8 @@ struct ExtentConfig {
 
 /// Reads the parameters without touching the disk. Keys that the engine reads itself (type,
 /// backpressure, pin_share, label) are known and ignored.
-Expected<ExtentConfig> parse_extent_config(const ConfigNode& node, const std::string& path);
+/// @param row_bytes  of a chunk, for the range of `capacity_bytes`; 0: not known, any length may be meant
+Expected<ExtentConfig> parse_extent_config(const ConfigNode& node, const std::string& path,
+                                           std::uint64_t row_bytes = 0);
 
 }  // namespace kv_offload

@@ -3,6 +3,7 @@
 #include "kv_offload/messages/expected.hpp"
 
 #include <cstdint>
+#include <string_view>
 
 namespace kv_offload {
 
@@ -11,10 +12,17 @@ namespace kv_offload {
 struct ExtentGeometry {
   static constexpr std::uint64_t kBlockBytes = 4096;
   static constexpr std::uint64_t kRecordBytes = 128;
+  static constexpr std::uint64_t kCapacityMin = 64U << 10;   ///< whatever the length of a row
+  static constexpr std::uint64_t kCapacityMax = 1ULL << 50;  ///< 1 PiB: far from any overflow
   static constexpr std::uint32_t kSegmentsMin = 4;  ///< one is filled, one free or being cleaned
   static constexpr std::uint32_t kSlotsPerSegmentMax = 1U << 20;
   /// Dropping a segment takes 0.15 us per slot on the lane's thread: 2.5 ms.
   static constexpr std::uint32_t kSlotsPerSegmentDefaultMax = 1U << 14;
+
+  /// What the bounds of capacity_range() mean, for messages.
+  static constexpr std::string_view kCapacityMeaning =
+      ": at least 4 segments with their tables (a smaller segment_bytes needs less), fewer "
+      "than 2^32 - 2 rows";
 
   std::uint64_t capacity_bytes = 0;
   std::uint64_t row_bytes = 0;
@@ -30,9 +38,16 @@ struct ExtentGeometry {
 
   /// @param segment_bytes  0: capacity / 64, in 1 MiB to 256 MiB, at most an eighth of the capacity and
   ///                       kSlotsPerSegmentDefaultMax rows
-  /// Fails, with the reason, if not even four segments fit.
+  /// Fails, with the reason, outside capacity_range().
   static Expected<ExtentGeometry> make(std::uint64_t capacity_bytes, std::uint64_t segment_bytes,
                                        std::uint64_t row_bytes);
+
+  /// The least and the most that make() takes for `capacity_bytes`: with room for kSegmentsMin segments, and
+  /// for no more rows than slots can be numbered (rounded down to whole GiB).
+  struct CapacityRange {
+    std::uint64_t min, max;
+  };
+  static CapacityRange capacity_range(std::uint64_t segment_bytes, std::uint64_t row_bytes);
 
   [[nodiscard]] std::uint64_t num_slots() const {
     return std::uint64_t{num_segments} * slots_per_segment;

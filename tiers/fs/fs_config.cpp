@@ -6,11 +6,29 @@
 #include "kv_offload/tiers/io/io_mode_config.hpp"
 #include "kv_offload/tiers/locality_config.hpp"
 
-#include <limits>
+#include <cstdint>
+#include <optional>
+#include <string>
 
 namespace kv_offload {
 
-Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& path) {
+namespace {
+
+std::optional<std::uint64_t> read_capacity(ConfigReader& reader, std::uint64_t row_bytes) {
+  if (!reader.has("capacity_bytes")) return std::nullopt;
+  if (row_bytes == 0)
+    return read_bytes(reader, "capacity_bytes", 0, kFsCapacityMin, kFsCapacityMax);
+  const std::uint64_t max =
+      row_bytes > kFsCapacityMax / kFsChunksMax ? kFsCapacityMax : kFsChunksMax * row_bytes;
+  return read_bytes(
+      reader, "capacity_bytes", 0, row_bytes, max,
+      ": at least one chunk, at most " + std::to_string(max / row_bytes) + " of them");
+}
+
+}  // namespace
+
+Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& path,
+                                   std::uint64_t row_bytes) {
   ConfigReader reader(node, path);
   for (const char* key : {"type", "backpressure", "pin_share", "label"}) reader.child(key);
 
@@ -30,11 +48,9 @@ Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& pa
   if (durability == "full") config.durability = Durability::full;
   config.queue_depth =
       static_cast<std::uint32_t>(reader.integer("queue_depth", config.queue_depth, 1, 4096));
-  config.inflight_bytes_max = static_cast<std::uint64_t>(
-      reader.integer("max_inflight_bytes", static_cast<std::int64_t>(config.inflight_bytes_max),
-                     4096, std::numeric_limits<std::int64_t>::max()));
-  if (reader.has("capacity_bytes"))
-    config.capacity_bytes = read_bytes(reader, "capacity_bytes", 0, kFsCapacityMin, kFsCapacityMax);
+  config.inflight_bytes_max = read_bytes(reader, "max_inflight_bytes", config.inflight_bytes_max,
+                                         kInflightBytesMin, kInflightBytesMax);
+  config.capacity_bytes = read_capacity(reader, row_bytes);
   config.eviction_policy = reader.choice("eviction_policy", "lru", eviction_policies().names());
   for (const char* key : {"n_read_threads", "n_write_threads", "io_threads"}) {
     if (reader.has(key)) config.without_effect.emplace_back(key);

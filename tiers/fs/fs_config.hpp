@@ -36,12 +36,19 @@ struct FsConfig {
   std::vector<std::string> without_effect;  ///< keys of the public layout that nothing here needs
 };
 
-/// The least and the most that `capacity_bytes` may be; the least is one chunk besides.
+/// `capacity_bytes` is one chunk at least, whatever its length, and at most so many.
 inline constexpr std::uint64_t kFsCapacityMin = 4096;
 inline constexpr std::uint64_t kFsCapacityMax = 1ULL << 50;  ///< 1 PiB: far from any overflow
+/// More chunks than this are more index than a process has memory for: 24 GB.
+inline constexpr std::uint64_t kFsChunksMax = 1U << 28;
+/// Of `max_inflight_bytes`: one block; far from any overflow.
+inline constexpr std::uint64_t kInflightBytesMin = 4096;
+inline constexpr std::uint64_t kInflightBytesMax = 1ULL << 50;
 
 /// Reads the parameters without touching the disk. Keys that the engine reads itself (type,
 /// backpressure, pin_share, label) are known and ignored.
-Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& path);
+/// @param row_bytes  of a chunk, for the range of `capacity_bytes`; 0: not known, any length may be meant
+Expected<FsConfig> parse_fs_config(const ConfigNode& node, const std::string& path,
+                                   std::uint64_t row_bytes = 0);
 
 }  // namespace kv_offload

@@ -1,5 +1,7 @@
 #include "kv_offload/tiers/fs/fs_namespace.hpp"
 
+#include "kv_offload/tiers/fs/fs_config.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -8,9 +10,6 @@
 namespace kv_offload {
 
 namespace {
-
-/// More chunks than this are more index than a process has memory for: 24 GB.
-constexpr std::uint64_t kChunksMax = 1U << 28;
 
 /// Fills the index from the record. An error leaves it filled with what makes no sense.
 Expected<Ok> fill(FsNamespace& ns, ResidencyReader& reader, const FsNamespaceWanted& wanted,
@@ -53,11 +52,11 @@ Expected<std::unique_ptr<FsNamespace>> open_fs_namespace(
     std::vector<std::string>& revisions, const std::function<void(const std::string&)>& log) {
   const std::uint64_t fitting =
       std::max<std::uint64_t>(wanted.capacity_bytes / wanted.row_bytes, 1);
-  if (fitting > kChunksMax)
+  if (fitting > kFsChunksMax)
     return {OffloadErrc::invalid_config,
             "capacity_bytes: " + std::to_string(wanted.capacity_bytes) + " is room for " +
                 std::to_string(fitting) + " chunks of " + std::to_string(wanted.row_bytes) +
-                " bytes; expected at most " + std::to_string(kChunksMax)};
+                " bytes; expected at most " + std::to_string(kFsChunksMax)};
   auto ns = std::make_unique<FsNamespace>(mapper);
   ns->revision = revision;
   ns->row_bytes = wanted.row_bytes;
@@ -67,7 +66,10 @@ Expected<std::unique_ptr<FsNamespace>> open_fs_namespace(
     auto made = FsResidency::make(
         {wanted.policy, static_cast<ChunkId>(ns->chunks_max + leaving_max(wanted.capacity_bytes,
                                                                           wanted.row_bytes))});
-    if (!made) return made.error();
+    if (!made)
+      return {made.error().code, "capacity_bytes: " + std::to_string(wanted.capacity_bytes) +
+                                     " is room for " + std::to_string(fitting) +
+                                     " chunks: " + made.error().detail};
     ns->residency = std::move(*made);
     ns->set_aside.clear();
     ns->set_aside_bytes = 0;
@@ -85,8 +87,9 @@ Expected<std::unique_ptr<FsNamespace>> open_fs_namespace(
       if (reader.header().fingerprint != ours.fingerprint ||
           reader.header().row_bytes != ours.row_bytes) {
         why_not = ns->record_path() + ": is of another namespace";
-      } else if (reader.count() > kChunksMax) {
-        why_not = ns->record_path() + ": names more than " + std::to_string(kChunksMax) + " chunks";
+      } else if (reader.count() > kFsChunksMax) {
+        why_not =
+            ns->record_path() + ": names more than " + std::to_string(kFsChunksMax) + " chunks";
       } else {
         if (auto made = make_index(reader.count()); !made) return made.error();
         if (auto filled = fill(*ns, reader, wanted, must_walk); !filled)

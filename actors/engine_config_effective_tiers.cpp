@@ -1,0 +1,128 @@
+#include "kv_offload/actors/engine_config_effective_rows.hpp"
+#include "kv_offload/actors/engine_config_fields.hpp"
+#include "kv_offload/tiers/extent/extent_config.hpp"
+#include "kv_offload/tiers/extent/extent_geometry.hpp"
+#include "kv_offload/tiers/fs/fs_config.hpp"
+#include "kv_offload/tiers/io_mode.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace kv_offload {
+namespace {
+
+using config_fields::number_text;
+
+const char* durability_name(Durability durability) {
+  return durability == Durability::none ? "none" : durability == Durability::data ? "data" : "full";
+}
+
+/// One tier's rows as the tier itself read them, not as they were written. A key that has a row is taken out of
+/// `rest`, what stays there is shown as it was written.
+class TierRows {
+ public:
+  TierRows(EffectiveRows& rows, const EngineConfig& config, std::string path, ConfigNode& rest)
+      : rows_(rows), config_(config), path_(std::move(path)), rest_(rest) {}
+
+  void add(const std::string& key, const std::string& value, std::string_view unit = "") {
+    auto* keys = rest_.object();
+    const bool is_default = keys == nullptr || keys->erase(key) == 0;
+    rows_.add(path_ + "." + key, value, is_default, unit);
+  }
+  void derived(const std::string& key, const std::string& value, std::string_view unit,
+               const std::string& how) {
+    rows_.derived(path_ + "." + key, value, unit, how);
+  }
+  /// What both tiers of files have.
+  template <class Config>
+  void common(const Config& tier) {
+    add("checksum", tier.checksum ? "on" : "off");
+    add("durability", durability_name(tier.durability));
+    if (rest_.find("io") != nullptr)
+      add("io",
+          std::string(kIoModeNames[static_cast<std::size_t>(tier.io.value_or(IoMode::automatic))]));
+    else
+      derived("io", config_.io, "", "io");
+    add("queue_depth", std::to_string(tier.queue_depth), "requests");
+    add("max_inflight_bytes", std::to_string(tier.inflight_bytes_max), "bytes");
+    add("enable_kv_events", tier.enable_kv_events ? "true" : "false");
+  }
+  void fs(const FsConfig& tier) {
+    if (tier.capacity_bytes) {
+      add("capacity_bytes", std::to_string(*tier.capacity_bytes), "bytes");
+      derived("capacity_chunks", std::to_string(*tier.capacity_bytes / config_.row_bytes()),
+              "chunks", "capacity_bytes / row_bytes");
+      add("eviction_policy", tier.eviction_policy);
+    } else {
+      add("capacity_bytes", "(unbounded)");
+    }
+    add("foreign_files", tier.foreign_files == ForeignFiles::accept ? "accept" : "refuse");
+    common(tier);
+  }
+  void extent(const ExtentConfig& tier, const ExtentGeometry& geometry) {
+    add("capacity_bytes", std::to_string(tier.capacity_bytes), "bytes");
+    const std::string segment = std::to_string(geometry.slots_per_segment * geometry.row_bytes);
+    if (tier.segment_bytes != 0)
+      add("segment_bytes", segment, "bytes");
+    else
+      derived("segment_bytes", segment, "bytes",
+              "capacity_bytes / 64, between 1 MiB and 256 MiB, in whole rows");
+    derived("segments", std::to_string(geometry.num_segments), "segments",
+            "capacity_bytes / (segment_bytes and its table)");
+    derived("capacity_chunks", std::to_string(geometry.num_slots()), "chunks",
+            "segments x segment_bytes / row_bytes");
+    add("segment_eviction", tier.segment_eviction == SegmentEviction::fifo ? "fifo" : "lru");
+    add("rewrite_share", number_text(tier.rewrite_share), "of a segment's rows");
+    common(tier);
+  }
+
+ private:
+  EffectiveRows& rows_;
+  const EngineConfig& config_;
+  const std::string path_;
+  ConfigNode& rest_;
+};
+
+/// The tier's own keys. Where they cannot be read, validate() tells why, and they are shown as written.
+void add_own_rows(EffectiveRows& rows, const EngineConfig& config, const SecondaryTierConfig& tier,
+                  const std::string& path) {
+  ConfigNode rest = tier.node;
+  if (auto* keys = rest.object()) keys->erase("backpressure");  // resolved: add_admission_rows
+  const std::uint64_t row_bytes = config.row_bytes();
+  TierRows own(rows, config, path, rest);
+  if (tier.type == "fs" && row_bytes > 0) {
+    if (const auto fs = parse_fs_config(tier.node, path, row_bytes)) own.fs(*fs);
+  } else if (tier.type == "extent" && row_bytes > 0) {
+    const auto extent = parse_extent_config(tier.node, path, row_bytes);
+    if (extent)
+      if (const auto geometry =
+              ExtentGeometry::make(extent->capacity_bytes, extent->segment_bytes, row_bytes))
+        own.extent(*extent, *geometry);
+  }
+  rows.tree(path, rest);
+}
+
+}  // namespace
+
+void add_tier_rows(EffectiveRows& rows, const EngineConfig& config) {
+  if (config.secondary_tiers.empty()) rows.add("secondary_tiers", "(none)", true);
+  for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i) {
+    const SecondaryTierConfig& tier = config.secondary_tiers[i];
+    const std::string path = "secondary_tiers[" + std::to_string(i) + "]";
+    rows.add(path + ".type", tier.type, false);
+    const double share = config.pin_share(i);
+    if (tier.pin_share) {
+      rows.add(path + ".pin_share", number_text(share), false, "of chunks");
+    } else {
+      rows.derived(path + ".pin_share", number_text(share), "of chunks",
+                   "0.4 / " + std::to_string(config.secondary_tiers.size()) + " tiers");
+    }
+    rows.share_chunks(path + ".pin_chunks", share);
+    add_own_rows(rows, config, tier, path);
+  }
+}
+
+}  // namespace kv_offload
