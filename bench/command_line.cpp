@@ -1,8 +1,10 @@
 #include "kv_offload/bench/command_line.hpp"
 
+#include "kv_offload/actors/engine_config_fields.hpp"
 #include "kv_offload/bench/check_config.hpp"
 #include "kv_offload/bench/inspect.hpp"
 #include "kv_offload/bench/io.hpp"
+#include "kv_offload/bench/lookup.hpp"
 #include "kv_offload/bench/replay.hpp"
 #include "kv_offload/bench/report.hpp"
 #include "kv_offload/bench/simulate.hpp"
@@ -10,10 +12,14 @@
 #include "kv_offload/bench/stress_faults.hpp"
 #include "kv_offload/bench/synthetic.hpp"
 #include "kv_offload/messages/byte_size.hpp"
+#include "kv_offload/tiers/io_mode.hpp"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <ostream>
 
 namespace kv_offload::bench {
@@ -56,17 +62,19 @@ void add_text(CLI::App& app, const std::string& name, std::optional<std::string>
       name, [&target](const std::string& value) { target = value; }, help);
 }
 
-/// `target`: a number of bytes, optional or not.
+/// `target`: a number of bytes, optional or not. Whoever uses it checks its range.
 template <class T>
-void add_bytes(CLI::App& app, const std::string& name, T& target, const std::string& help) {
+void add_bytes(CLI::App& app, const std::string& name, T& target, const std::string& help,
+               std::uint64_t min = 0,
+               std::uint64_t max = std::numeric_limits<std::uint64_t>::max()) {
   app.add_option_function<std::string>(
       name,
-      [&target, name](const std::string& text) {
+      [&target, name, min, max](const std::string& text) {
         const auto bytes = parse_bytes(text);
         if (!bytes) throw CLI::ValidationError(name, to_string(bytes.error()));
-        if (*bytes == 0 || *bytes > std::uint64_t{4} << 30)
-          throw CLI::ValidationError(name,
-                                     '"' + text + "\" is not allowed; expected 512 B to 4 GiB");
+        if (*bytes < min || *bytes > max)
+          throw CLI::ValidationError(
+              name, '"' + text + "\" is not allowed; expected " + byte_range(min, max));
         target = *bytes;
       },
       help);
@@ -93,7 +101,8 @@ void add_engine_options(CLI::App& app, EngineOptions& engine) {
   add_text(app, "--dir", engine.dir, "keep files here (default: a temporary directory)");
   add_number<std::uint64_t>(app, "--primary-chunks", engine.primary_chunks, 1, kChunksMax,
                             "size of the primary tier");
-  add_bytes(app, "--chunk-bytes", engine.chunk_bytes, "size of a chunk, such as 16KiB");
+  add_bytes(app, "--chunk-bytes", engine.chunk_bytes, "size of a chunk, such as 16KiB",
+            config_fields::kChunkBytesMin, config_fields::kChunkBytesMax);
   add_text(app, "--eviction", engine.eviction, "eviction policy: lru, arc, s3fifo");
 }
 
@@ -203,6 +212,34 @@ void add_simulate(CLI::App& app, SimulateOptions& options, Command& command) {
   });
 }
 
+/// Options of `io` that only some measurements look at. To take one and not look at it would let a caller
+/// believe that it was measured so.
+void refuse_options_of_others(const CLI::App& io, IoWhat what) {
+  struct Own {
+    const char* option;
+    std::vector<IoWhat> of;
+    const char* names;
+  };
+  constexpr auto kTransfer = IoWhat::transfer, kLatency = IoWhat::latency;
+  static const std::vector<Own> kOwn{
+      {"--engine", {kTransfer}, "transfer"},
+      {"--against-fio", {kTransfer}, "transfer"},
+      {"--load-share", {kLatency}, "latency"},
+      {"--seconds", {kLatency}, "latency"},
+      {"--against-floor", {kTransfer, kLatency}, "transfer or latency"},
+      {"--tier", {kTransfer, kLatency}, "transfer or latency"},
+      {"--set-bytes", {kTransfer, kLatency}, "transfer or latency"},
+      {"--depth", {kTransfer, kLatency}, "transfer or latency"},
+      {"--no-checksum", {kTransfer, kLatency}, "transfer or latency"},
+      {"--io", {kTransfer, kLatency}, "transfer or latency"},
+      {"--dir", {kTransfer, kLatency}, "transfer or latency"},
+  };
+  for (const Own& own : kOwn)
+    if (io.count(own.option) > 0 && std::find(own.of.begin(), own.of.end(), what) == own.of.end())
+      throw CLI::ValidationError(
+          own.option, std::string("has no effect here; it goes with --what ") + own.names);
+}
+
 void add_io(CLI::App& app, IoOptions& options, Command& command) {
   auto* io = app.add_subcommand(
       "io", "what moving chunks costs, against fio and against the device's floor");
@@ -212,9 +249,11 @@ void add_io(CLI::App& app, IoOptions& options, Command& command) {
       "stores and loads; loads beside stores; passes over memory (default transfer)");
   add_choice<std::string>(*io, "--tier", options.shape.tier, {{"fs", "fs"}, {"extent", "extent"}},
                           "type of the tier (default fs)");
-  add_bytes(*io, "--chunk-bytes", options.shape.chunk_bytes, "size of a chunk (default 2MiB)");
+  add_bytes(*io, "--chunk-bytes", options.shape.chunk_bytes,
+            "size of a chunk, a multiple of 4KiB up to 4GiB (default 2MiB)");
   add_bytes(*io, "--set-bytes", options.shape.set_bytes,
-            "bytes stored and loaded per measurement (default 1GiB)");
+            "bytes stored and loaded per measurement, at least --depth chunks, at most 4GiB "
+            "(default 1GiB)");
   add_number<std::uint32_t>(
       *io, "--depth", options.shape.depth, 1, 256,
       "requests in flight of those compared; the tier chooses its own (default 4)");
@@ -224,7 +263,9 @@ void add_io(CLI::App& app, IoOptions& options, Command& command) {
   io->add_flag("--against-floor", options.against_floor, "also a straight io_uring program");
   io->add_flag_callback(
       "--no-checksum", [&options] { options.shape.checksum = false; }, "tier without digests");
-  add_text(*io, "--io", options.shape.io, "I/O backend of the tier: auto, uring, threads");
+  std::vector<std::pair<std::string, std::optional<std::string>>> modes;
+  for (const auto name : kIoModeNames) modes.emplace_back(name, std::string(name));
+  add_choice(*io, "--io", options.shape.io, modes, "I/O backend of the tier: auto, uring, threads");
   add_number<double>(*io, "--load-share", options.load_share, 0.01, 1,
                      "latency: rate of loads, of the measured load rate (default 0.25)");
   add_number<double>(*io, "--seconds", options.seconds, 0.1, 3600,
@@ -233,9 +274,38 @@ void add_io(CLI::App& app, IoOptions& options, Command& command) {
   add_text(*io, "--markdown", options.markdown_file,
            "append the results as Markdown tables to a file");
   add_output_options(*io, options.output);
-  io->callback([&options, &command] {
+  io->callback([&options, &command, io] {
+    refuse_options_of_others(*io, options.what);
     command = [&options](std::ostream& out, std::ostream& err) {
       return run_io(options, out, err);
+    };
+  });
+}
+
+void add_lookup(CLI::App& app, LookupBenchOptions& options, Command& command) {
+  auto* lookup = app.add_subcommand(
+      "lookup", "what asking for keys costs: the index, a round trip, the facade");
+  const auto add_list = [&](const char* name, auto& target, std::uint64_t most, const char* help) {
+    lookup->add_option(name, target, help)->delimiter(',')->check(CLI::Range(std::uint64_t{1}, most));
+  };
+  add_list("--keys", options.keys, 1U << 30,
+           "keys in the primary tier, 4 KiB of memory each (default 10000,100000,1000000)");
+  add_list("--batch", options.batches, 65'536, "keys of one lookup (default 1,64,512)");
+  add_list("--threads", options.threads, 1024, "callers (default 1,2,4)");
+  add_list("--index-keys", options.index_keys, 1U << 30,
+           "keys of the index measured alone, 100 bytes each (default 10000,1000000,10000000)");
+  add_number<double>(*lookup, "--seconds", options.seconds, 0.01, 3600, "of each run (default 1)");
+  add_number<std::uint32_t>(*lookup, "--rounds", options.rounds, 1, 1000, "medians of so many (default 3)");
+  lookup->add_flag_callback(
+      "--no-hold", [&options] { options.hold = false; }, "lookups hold nothing");
+  lookup->add_option("--seed", options.seed, "of the prompts (default 1)")->check(not_negative);
+  add_text(*lookup, "--eviction", options.eviction, "eviction policy: lru, arc, s3fifo");
+  add_text(*lookup, "--markdown", options.markdown_file,
+           "append the results as Markdown tables to a file");
+  add_output_options(*lookup, options.output);
+  lookup->callback([&options, &command] {
+    command = [&options](std::ostream& out, std::ostream& err) {
+      return run_lookup(options, out, err);
     };
   });
 }
@@ -295,6 +365,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   SimulateOptions simulate;
   StressOptions stress;
   IoOptions io;
+  LookupBenchOptions lookup;
   InspectOptions inspect;
   CheckConfigOptions check;
   Command command;
@@ -303,6 +374,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   add_stress(app, stress, command);
   add_inspect(app, inspect, command);
   add_io(app, io, command);
+  add_lookup(app, lookup, command);
   add_check_config(app, check, command);
   const auto named = [&](const CLI::App* command_app) {
     return command_app->get_name() == argv[1];

@@ -5,14 +5,16 @@
 #include "kv_offload/bench/io_latency.hpp"
 #include "kv_offload/bench/io_memory.hpp"
 #include "kv_offload/bench/io_tier.hpp"
+#include "kv_offload/bench/markdown.hpp"
+#include "kv_offload/bench/median.hpp"
 #include "kv_offload/bench/progress.hpp"
 #include "kv_offload/bench/report.hpp"
 #include "kv_offload/bench/text_table.hpp"
+#include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/primary/region.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -21,8 +23,6 @@ namespace kv_offload::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-/// The working set of the passes over memory: many times the last-level cache.
-constexpr std::uint64_t kMemorySetBytes = std::uint64_t{512} << 20;
 
 /// One line of the result: a number of values per round, first of which is ours where there is a ratio.
 struct Series {
@@ -37,13 +37,6 @@ struct Block {
   std::string title, unit;
   std::vector<Series> series;
 };
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 double least(const std::vector<double>& values) {
   return *std::min_element(values.begin(), values.end());
@@ -108,24 +101,36 @@ Expected<std::vector<Block>> transfers(const IoOptions& options, const WorkDir& 
 Expected<std::vector<Block>> latencies(const IoOptions& options, const WorkDir& dir,
                                        ProgressLine& progress) {
   Block block{"latency of loads, " + shape_text(options.shape), "us", {}};
-  for (const char* name : {"p99 beside stores", "p99 idle", "p50 beside stores", "p50 idle",
-                           "loads/s", "stores, MiB/s"})
-    block.series.push_back({name, {}, {}, {}});
+  const auto add_rows = [&](const std::string& who) {
+    for (const char* name : {"p99 beside stores", "p99 idle", "p50 beside stores", "p50 idle",
+                             "loads/s", "stores, MiB/s"})
+      block.series.push_back({who + name, {}, {}, {}});
+  };
+  const auto add_values = [&](std::size_t first, const IoLatencyPair& pair) {
+    const double values[] = {pair.beside_stores.quantile_us(0.99),
+                             pair.idle.quantile_us(0.99),
+                             pair.beside_stores.quantile_us(0.5),
+                             pair.idle.quantile_us(0.5),
+                             pair.loads_per_s,
+                             pair.store_mib_per_s};
+    for (const double value : values) block.series[first++].values.push_back(value);
+    block.series[first - 5].ratio.push_back(values[0] / values[1]);
+    block.series[first - 3].ratio.push_back(values[2] / values[3]);
+  };
+  add_rows("");
+  const std::size_t floor_row = block.series.size();
+  if (options.against_floor) add_rows("floor: ");
   for (std::uint32_t round = 0; round < options.pairs; ++round) {
     if (progress.due())
       progress.show("round " + std::to_string(round + 1) + " of " + std::to_string(options.pairs));
     auto pair = measure_io_latency(options.shape, dir, options.load_share, options.seconds);
     if (!pair) return pair.error();
-    const double values[] = {pair->beside_stores.quantile_us(0.99),
-                             pair->idle.quantile_us(0.99),
-                             pair->beside_stores.quantile_us(0.5),
-                             pair->idle.quantile_us(0.5),
-                             pair->loads_per_s,
-                             pair->store_mib_per_s};
-    for (std::size_t s = 0; s < block.series.size(); ++s)
-      block.series[s].values.push_back(values[s]);
-    block.series[1].ratio.push_back(values[0] / values[1]);
-    block.series[3].ratio.push_back(values[2] / values[3]);
+    add_values(0, *pair);
+    if (interrupted()) return OffloadError{OffloadErrc::aborted, "interrupted"};
+    if (!options.against_floor) continue;
+    auto floor = io_floor_latency(options.shape, dir, pair->loads_per_s, options.seconds);
+    if (!floor) return floor.error();
+    add_values(floor_row, *floor);
     if (interrupted()) return OffloadError{OffloadErrc::aborted, "interrupted"};
   }
   return std::vector<Block>{block};
@@ -136,9 +141,9 @@ std::vector<Block> memory(const IoOptions& options) {
                   " chunks, one thread",
               "GiB/s",
               {}};
-  for (std::uint32_t round = 0; round < options.pairs; ++round) {
+  for (std::uint32_t round = 0; round < options.pairs && !interrupted(); ++round) {
     const auto figures =
-        measure_io_memory(options.shape.chunk_bytes, kMemorySetBytes, static_cast<int>(round));
+        measure_io_memory(options.shape.chunk_bytes, kIoMemorySetBytes, static_cast<int>(round));
     if (block.series.empty())
       for (const auto& figure : figures) block.series.push_back({figure.name, {}, {}, {}});
     for (std::size_t i = 0; i < figures.size(); ++i)
@@ -162,10 +167,9 @@ const char* ratio_heading(IoWhat what) {
   return "";
 }
 
-std::vector<std::vector<std::string>> rows_of(const Block& block, IoWhat what) {
-  std::vector<std::vector<std::string>> rows{{block.title, block.unit, "least", "most",
-                                              "CPU us/chunk", ratio_heading(what), "least",
-                                              "most"}};
+TableRows rows_of(const Block& block, IoWhat what) {
+  TableRows rows{{block.title, block.unit, "least", "most", "CPU us/chunk", ratio_heading(what),
+                  "least", "most"}};
   for (const Series& s : block.series) {
     const int digits = median(s.values) < 100 ? 2 : 0;
     std::vector<std::string> row{s.name, fixed(median(s.values), digits),
@@ -181,24 +185,10 @@ std::vector<std::vector<std::string>> rows_of(const Block& block, IoWhat what) {
   return rows;
 }
 
-std::optional<std::string> append_markdown(const std::optional<std::string>& file,
-                                           const std::vector<Block>& blocks, IoWhat what) {
-  if (!file) return std::nullopt;
-  std::ofstream out(*file, std::ios::app);
-  for (const Block& block : blocks) {
-    const auto rows = rows_of(block, what);
-    for (std::size_t r = 0; r < rows.size(); ++r) {
-      for (const auto& cell : rows[r]) out << "| " << cell << ' ';
-      out << "|\n";
-      if (r > 0) continue;
-      for (std::size_t c = 0; c < rows[0].size(); ++c) out << (c == 0 ? "|---" : "|--:");
-      out << "|\n";
-    }
-    out << '\n';
-  }
-  out.flush();
-  if (out) return std::nullopt;
-  return *file + ": cannot be written";
+std::vector<TableRows> tables_of(const std::vector<Block>& blocks, IoWhat what) {
+  std::vector<TableRows> tables;
+  for (const Block& block : blocks) tables.push_back(rows_of(block, what));
+  return tables;
 }
 
 Json document(const std::vector<Block>& blocks, double wall_seconds) {
@@ -220,16 +210,32 @@ Json document(const std::vector<Block>& blocks, double wall_seconds) {
 /// The first thing that cannot be measured as asked.
 std::optional<std::string> wrong(const IoOptions& options) {
   const IoShape& shape = options.shape;
-  if (shape.chunk_bytes % Region::kRowAlignment != 0)
-    return "--chunk-bytes: " + std::to_string(shape.chunk_bytes) +
-           " is not allowed; expected a multiple of 4 KiB";
-  if (options.what == IoWhat::memory) return std::nullopt;
-  if (shape.chunks() < shape.depth)
-    return "--set-bytes: " + human_bytes(static_cast<double>(shape.set_bytes)) +
-           " is not allowed; expected at least " + std::to_string(shape.depth) + " chunks";
+  const bool moves = options.what != IoWhat::memory;
+  const auto refuse = [](const std::string& option, std::uint64_t bytes, const std::string& what) {
+    return option + ": " + format_bytes(bytes) + " is not allowed; expected " + what;
+  };
+  const std::uint64_t chunk_max = moves ? kIoBytesMax : kIoMemorySetBytes;
+  if (shape.chunk_bytes < kIoChunkBytesMin || shape.chunk_bytes > chunk_max ||
+      shape.chunk_bytes % Region::kRowAlignment != 0)
+    return refuse("--chunk-bytes", shape.chunk_bytes,
+                  "a multiple of 4 KiB in [" + format_bytes(kIoChunkBytesMin) + ", " +
+                      format_bytes(chunk_max) + "]");
+  if (!moves) return std::nullopt;
+  const std::uint64_t set_min = shape.depth * shape.chunk_bytes;
+  const std::string least = std::to_string(shape.depth) + " chunks (--depth) of " +
+                            format_bytes(shape.chunk_bytes) + " (--chunk-bytes)";
+  if (set_min > kIoBytesMax)
+    return "--depth: " + std::to_string(shape.depth) + " is not allowed; expected at most " +
+           std::to_string(kIoBytesMax / shape.chunk_bytes) + " with chunks of " +
+           format_bytes(shape.chunk_bytes) + " (--chunk-bytes): a set is at most " +
+           format_bytes(kIoBytesMax);
+  if (shape.set_bytes < set_min || shape.set_bytes > kIoBytesMax)
+    return refuse("--set-bytes", shape.set_bytes,
+                  byte_range(set_min, kIoBytesMax) + ": at least " + least);
   if (options.what != IoWhat::transfer) return std::nullopt;
   if (options.against_fio)
-    if (const auto why = why_no_fio(shape, false); !why.empty()) return "--against-fio: " + why;
+    if (const auto why = why_no_fio(shape, false); !why.empty())
+      return interrupted() ? why : "--against-fio: " + why;
   return std::nullopt;
 }
 
@@ -240,9 +246,11 @@ int run_io(const IoOptions& options, std::ostream& out, std::ostream& err) {
     err << "kv-offload-bench: " << why << '\n';
     return status;
   };
-  if (const auto why = wrong(options)) return fail(*why, kUsageError);
-  for (const auto& file : {options.output.json_file, options.markdown_file})
-    if (const auto why = check_writable(file)) return fail(*why, kUsageError);
+  if (const auto why = wrong(options))
+    return fail(*why, interrupted() ? kCheckFailed : kUsageError);
+  if (const auto why = check_writable(options.output.json_file)) return fail(*why, kUsageError);
+  if (const auto why = check_writable(options.markdown_file, "--markdown"))
+    return fail(*why, kUsageError);
   const auto start = Clock::now();
   auto dir = WorkDir::open(options.dir);
   if (!dir) return fail(dir.error().detail, kUsageError);
@@ -250,6 +258,7 @@ int run_io(const IoOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<Block> blocks;
   if (options.what == IoWhat::memory) {
     blocks = memory(options);
+    if (interrupted()) return fail("interrupted", kCheckFailed);
   } else {
     auto measured = options.what == IoWhat::transfer ? transfers(options, *dir, progress)
                                                      : latencies(options, *dir, progress);
@@ -269,7 +278,7 @@ int run_io(const IoOptions& options, std::ostream& out, std::ostream& err) {
     }
     out << "medians of " << options.pairs << " rounds; ratios are taken within a round\n";
   }
-  if (const auto why = append_markdown(options.markdown_file, blocks, options.what))
+  if (const auto why = append_markdown(options.markdown_file, tables_of(blocks, options.what)))
     return fail(*why, kUsageError);
   if (const auto why =
           write_json(options.output.json_file, document(blocks, to_seconds(Clock::now() - start))))

@@ -17,6 +17,12 @@ enum class IoWhat : std::uint8_t {
   memory,    ///< passes over memory: read, digest, copy, both
 };
 
+/// Of `--chunk-bytes` and `--set-bytes`; what a set has at least is `depth` chunks.
+inline constexpr std::uint64_t kIoChunkBytesMin = 4096;
+inline constexpr std::uint64_t kIoBytesMax = std::uint64_t{4} << 30;
+/// What is passed over with IoWhat::memory: many times the last-level cache. Chunks are no longer.
+inline constexpr std::uint64_t kIoMemorySetBytes = std::uint64_t{512} << 20;
+
 struct IoOptions {
   IoWhat what = IoWhat::transfer;
   IoShape shape;

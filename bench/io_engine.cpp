@@ -28,6 +28,7 @@ class IoEngine final : public IoContestant {
     engine_.reset();
     auto files = io_directory(dir_, "engine-" + shape_.tier);
     if (!files) return files.error();
+    place_ = files->string();
     auto started = OffloadEngine::start(config(*files));
     if (!started) return started.error();
     engine_ = std::move(*started);
@@ -97,7 +98,8 @@ class IoEngine final : public IoContestant {
       open.pop_front();
       if (!outcome) return outcome.error();
       if (outcome->chunks_failed == 0 && outcome->cascades_refused == 0) return Ok{};
-      return OffloadError{OffloadErrc::io_error, "engine: a store was refused or failed"};
+      return OffloadError{OffloadErrc::io_error,
+                          "engine: a store was refused or failed, in " + place_};
     };
     for (std::uint64_t at = 0; at < count; at += kBatch) {
       if (open.size() == window_ / kBatch)
@@ -135,6 +137,7 @@ class IoEngine final : public IoContestant {
   const IoShape shape_;
   const WorkDir& dir_;
   const std::uint32_t window_;
+  std::string place_;  // of the tier's files
   std::unique_ptr<OffloadEngine> engine_;
   std::uint64_t requests_ = 0;
 };

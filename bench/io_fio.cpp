@@ -1,18 +1,22 @@
 #include "kv_offload/bench/io_fio.hpp"
 
 #include "kv_offload/bench/io_tier.hpp"
+#include "kv_offload/bench/progress.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <fstream>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 extern char** environ;
@@ -22,7 +26,30 @@ namespace {
 
 constexpr std::uint64_t kHugePageBytes = std::uint64_t{2} << 20;
 
-/// Runs a program found in PATH and reads what it prints; stderr goes nowhere. Fails unless it exits with 0.
+/// An interrupt is looked for this often while a program runs.
+constexpr int kLookMs = 100;
+
+/// What a program prints until it closes its output. An interrupt ends the program, which a signal to this
+/// process alone would not.
+std::string read_all(int fd, pid_t pid) {
+  std::string text;
+  std::array<char, 4096> piece;
+  bool told = false;
+  while (true) {
+    if (interrupted() && !std::exchange(told, true)) ::kill(pid, SIGTERM);
+    pollfd ready{fd, POLLIN, 0};
+    const int found = ::poll(&ready, 1, kLookMs);
+    if (found == 0 || (found < 0 && errno == EINTR)) continue;
+    const ssize_t got = ::read(fd, piece.data(), piece.size());
+    if (got > 0)
+      text.append(piece.data(), static_cast<std::size_t>(got));
+    else if (got == 0 || errno != EINTR)
+      return text;
+  }
+}
+
+/// Runs a program found in PATH and reads what it prints; stderr goes nowhere. Fails unless it exits with 0;
+/// `aborted` if it was interrupted.
 Expected<std::string> output_of(std::vector<std::string> words) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
@@ -39,21 +66,15 @@ Expected<std::string> output_of(std::vector<std::string> words) {
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   std::string text;
-  if (error == 0) {
-    std::array<char, 4096> piece;
-    for (ssize_t got = 0; (got = ::read(ends[0], piece.data(), piece.size())) != 0;) {
-      if (got > 0)
-        text.append(piece.data(), static_cast<std::size_t>(got));
-      else if (errno != EINTR)
-        break;
-    }
-  }
+  if (error == 0) text = read_all(ends[0], pid);
   ::close(ends[0]);
   if (error != 0)
     return OffloadError{OffloadErrc::io_error, words[0] + ": " + std::strerror(error)};
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
   }
+  // A terminal's interrupt reaches the program, too: it may have ended of it, in whatever way.
+  if (interrupted()) return OffloadError{OffloadErrc::aborted, "interrupted"};
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return text;
   return OffloadError{OffloadErrc::io_error, words[0] + " failed"};
 }
@@ -125,7 +146,9 @@ std::unique_ptr<IoContestant> io_fio(const IoShape& shape, const WorkDir& dir, b
 
 std::string why_no_fio(const IoShape& shape, bool fixed) {
   if (auto version = output_of({"fio", "--version"}); !version)
-    return to_string(version.error()) + "; install the package fio";
+    return version.error().code == OffloadErrc::aborted
+               ? version.error().detail
+               : to_string(version.error()) + "; install the package fio";
   const std::uint64_t needed = shape.depth * shape.chunk_bytes + kHugePageBytes;
   if (fixed && free_huge_page_bytes() < needed)
     return "fio with registered buffers needs " +

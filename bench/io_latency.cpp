@@ -2,6 +2,7 @@
 
 #include "kv_offload/bench/io_tier.hpp"
 #include "kv_offload/bench/io_tier_harness.hpp"
+#include "kv_offload/bench/progress.hpp"
 #include "kv_offload/bench/random.hpp"
 
 #include <algorithm>
@@ -69,6 +70,7 @@ LatencyRecorder paced_loads(IoTierHarness& harness, std::uint64_t chunks, double
   const auto start = Clock::now();
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto due = start + from_seconds(static_cast<double>(i) / per_s);
+    if (interrupted()) break;
     std::this_thread::sleep_until(due);
     harness.submit(
         true, {random.below(chunks)}, [recorder](Duration d) { recorder->record(d); }, due);
@@ -78,10 +80,14 @@ LatencyRecorder paced_loads(IoTierHarness& harness, std::uint64_t chunks, double
 
 }  // namespace
 
+std::uint64_t io_latency_spare_bytes(double seconds) {
+  return static_cast<std::uint64_t>(seconds * kStoreRateMax);
+}
+
 Expected<IoLatencyPair> measure_io_latency(const IoShape& asked, const WorkDir& dir, double share,
                                            double seconds) {
   IoShape shape = asked;
-  shape.spare_bytes = static_cast<std::uint64_t>(seconds * kStoreRateMax);
+  shape.spare_bytes = io_latency_spare_bytes(seconds);
   const std::uint32_t window = io_window_chunks(shape);
   IoTierHarness harness(shape, 2 * window, 1);
   auto files = io_directory(dir, "latency-" + shape.tier);
@@ -100,6 +106,7 @@ Expected<IoLatencyPair> measure_io_latency(const IoShape& asked, const WorkDir& 
   IoLatencyPair pair;
   pair.loads_per_s = rate * share;
   pair.idle = paced_loads(harness, shape.chunks(), pair.loads_per_s, seconds);
+  if (interrupted()) return OffloadError{OffloadErrc::aborted, "interrupted"};
   const auto start = Clock::now();
   StoreFlood flood(harness, window);
   pair.beside_stores = paced_loads(harness, shape.chunks(), pair.loads_per_s, seconds);

@@ -13,6 +13,9 @@ struct IoLatencyPair {
   double store_mib_per_s = 0;  ///< what the stores moved meanwhile
 };
 
+/// Room that an extent file has for the stores meanwhile.
+std::uint64_t io_latency_spare_bytes(double seconds);
+
 /// @param share    of the load rate measured just before, at which loads arrive
 /// @param seconds  of each half
 Expected<IoLatencyPair> measure_io_latency(const IoShape& shape, const WorkDir& dir, double share,

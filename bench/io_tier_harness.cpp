@@ -50,7 +50,8 @@ class IoTierHarness::Sink final : public TierSink {
         owner_.failure_ =
             "a transfer failed: " + std::string(to_string(result.failure)) +
             (result.error_number == 0 ? std::string()
-                                      : std::string(": ") + std::strerror(result.error_number));
+                                      : std::string(": ") + std::strerror(result.error_number)) +
+            ", in " + owner_.place_;
       Job& job = owner_.jobs_.at(result.job_id.sequence);
       landed = std::move(job.landed);
       since = job.since;
@@ -131,6 +132,7 @@ Expected<Ok> IoTierHarness::start(const std::filesystem::path& dir) {
   stop();
   if (auto made = make_region(); !made) return made;
   TierConfig config;
+  place_ = dir.string();
   config.type = shape_.tier;
   config.node = io_tier_parameters(shape_, dir);
   config.path = "secondary_tiers[0]";

@@ -57,6 +57,7 @@ class IoTierHarness {
 
   const IoShape shape_;
   const std::uint32_t pieces_, batch_;
+  std::string place_;  // of the tier's files
   std::unique_ptr<Region> region_;
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<SecondaryTier> tier_;

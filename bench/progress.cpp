@@ -1,5 +1,8 @@
 #include "kv_offload/bench/progress.hpp"
 
+#include "kv_offload/bench/work_dir.hpp"
+
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <unistd.h>
@@ -10,8 +13,15 @@ namespace {
 volatile std::sig_atomic_t g_interrupted = 0;
 
 void on_signal(int signal) {
-  g_interrupted = 1;
+  if (g_interrupted == 0) {
+    g_interrupted = 1;
+    return;
+  }
+  const int error = errno;
+  tell_temporary_directories();
+  errno = error;
   std::signal(signal, SIG_DFL);
+  ::raise(signal);  // comes when this handler has ended
 }
 
 }  // namespace
@@ -43,6 +53,8 @@ void ProgressLine::finish() {
 void watch_interrupts() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  // Whoever ignores the end of the terminal (nohup) goes on doing so.
+  if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 bool interrupted() { return g_interrupted != 0; }

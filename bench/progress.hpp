@@ -28,7 +28,8 @@ class ProgressLine {
   MonotonicTime next_{};
 };
 
-/// Set by the first interrupt or termination signal; the second one ends the process as usual.
+/// Set by the first interrupt, hang-up or termination signal: what runs ends soon and cleans up. The second
+/// one ends the process at once; which temporary directory stays is told on standard error.
 void watch_interrupts();
 bool interrupted();
 

@@ -197,11 +197,12 @@ std::uint64_t peak_rss_bytes() {
 
 std::string version() { return KV_OFFLOAD_VERSION; }
 
-std::optional<std::string> check_writable(const std::optional<std::string>& file) {
+std::optional<std::string> check_writable(const std::optional<std::string>& file,
+                                          const std::string& option) {
   if (!file) return std::nullopt;
   const std::ofstream probe(*file, std::ios::app);
   if (probe) return std::nullopt;
-  return "--json: " + *file + ": " + std::strerror(errno);
+  return option + ": " + *file + ": " + std::strerror(errno);
 }
 
 std::optional<std::string> write_json(const std::optional<std::string>& file,

@@ -52,7 +52,9 @@ std::uint64_t peak_rss_bytes();
 std::string version();
 
 /// Early, so that an hour's run does not end at a path that cannot be written.
-std::optional<std::string> check_writable(const std::optional<std::string>& file);
+/// @param option  that named the file
+std::optional<std::string> check_writable(const std::optional<std::string>& file,
+                                          const std::string& option = "--json");
 /// Error text if it cannot be written.
 std::optional<std::string> write_json(const std::optional<std::string>& file, const Json& document);
 

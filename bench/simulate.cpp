@@ -117,6 +117,7 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
     return static_cast<int>(kUsageError);
   };
   if (auto error = check_writable(options.output.json_file)) return refuse(*error);
+  if (auto error = check_writable(options.markdown_file, "--markdown")) return refuse(*error);
   auto scenario =
       options.scenario_file ? load_scenario(*options.scenario_file) : default_scenario(options);
   if (!scenario) return refuse(to_string(scenario.error()));

@@ -8,6 +8,10 @@
 
 namespace kv_offload::bench {
 
+/// Says on standard error which temporary directories exist. For a signal handler that ends the process:
+/// makes async-signal-safe calls alone.
+void tell_temporary_directories() noexcept;
+
 /// Where a run keeps its files: the directory the user named (kept), or a temporary one that goes with
 /// this object. One owner, one thread.
 class WorkDir {

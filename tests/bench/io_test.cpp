@@ -1,17 +1,25 @@
 #include "kv_offload/bench/io.hpp"
 
 #include "kv_offload/bench/command_line.hpp"
+#include "kv_offload/bench/io_fio.hpp"
 #include "kv_offload/bench/io_measure.hpp"
+#include "kv_offload/bench/progress.hpp"
 #include "kv_offload/bench/work_dir.hpp"
+#include "kv_offload/tests/bench/child_process.hpp"
 
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <iostream>
 #include <set>
 #include <sstream>
 #include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <vector>
 
 using namespace kv_offload;
@@ -117,27 +125,119 @@ TEST_CASE_METHOD(Fixture, "results are appended as Markdown", "[engine]") {
 }
 
 TEST_CASE_METHOD(Fixture, "what cannot be measured is named with its value and what is allowed") {
-  options.shape.chunk_bytes = 5000;
-  run(kUsageError);
-  CHECK(err.str() ==
-        "kv-offload-bench: --chunk-bytes: 5000 is not allowed; expected a multiple of 4 KiB\n");
+  const auto line = [&] {
+    err.str({});
+    run(kUsageError);
+    return err.str();
+  };
+  for (const std::uint64_t bytes : {0U, 1U, 5000U}) {
+    options.shape.chunk_bytes = bytes;
+    CHECK(line() == "kv-offload-bench: --chunk-bytes: " + std::to_string(bytes) +
+                        " B is not allowed; expected a multiple of 4 KiB in [4 KiB, 4 GiB]\n");
+  }
   options.shape.chunk_bytes = 1 << 20;
-  err.str({});
-  run(kUsageError);
-  CHECK(err.str() ==
-        "kv-offload-bench: --set-bytes: 2.0 MiB is not allowed; expected at least 8 chunks\n");
+  const std::string range =
+      " is not allowed; expected a whole number of bytes, KiB, MiB, GiB or TiB in [8 MiB, 4 GiB]: "
+      "at "
+      "least 8 chunks (--depth) of 1 MiB (--chunk-bytes)\n";
+  CHECK(line() == "kv-offload-bench: --set-bytes: 2 MiB" + range);
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{1}}) {
+    options.shape.set_bytes = bytes;
+    CHECK(line() == "kv-offload-bench: --set-bytes: " + std::to_string(bytes) + " B" + range);
+  }
+  options.shape.set_bytes = std::uint64_t{5} << 30;
+  CHECK(line() == "kv-offload-bench: --set-bytes: 5 GiB" + range);
+  options.shape.chunk_bytes = std::uint64_t{1} << 30;
+  CHECK(line().find("--depth: 8 is not allowed; expected at most 4 with chunks of 1 GiB") !=
+        std::string::npos);
+  options.what = IoWhat::memory;
+  CHECK(line().find("--chunk-bytes: 1 GiB is not allowed; expected a multiple of 4 KiB in [4 KiB, "
+                    "512 MiB]") != std::string::npos);
 }
 
-TEST_CASE("io refuses what its command line does not allow, in one line") {
-  const std::vector<std::vector<std::string>> wrong = {
-      {"--tier", "obj"},     {"--what", "disk"},      {"--depth", "0"},         {"--pairs", "0"},
-      {"--load-share", "2"}, {"--set-bytes", "none"}, {"--chunk-bytes", "5000"}};
+TEST_CASE_METHOD(Fixture, "a file that cannot be written is named with the option that named it") {
+  options.markdown_file = (dir.path() / "none" / "x.md").string();
+  run(kUsageError);
+  CHECK(err.str() == "kv-offload-bench: --markdown: " + *options.markdown_file +
+                         ": No such file or directory\n");
+  err.str({});
+  options.markdown_file.reset();
+  options.output.json_file = (dir.path() / "none" / "x.json").string();
+  run(kUsageError);
+  CHECK(err.str().find("kv-offload-bench: --json: ") == 0);
+}
+
+TEST_CASE("io refuses what its command line does not allow, in one line that names the option") {
+  const std::vector<std::vector<std::string>> wrong = {{"--tier", "obj"},
+                                                       {"--what", "disk"},
+                                                       {"--depth", "0"},
+                                                       {"--pairs", "0"},
+                                                       {"--load-share", "2"},
+                                                       {"--set-bytes", "none"},
+                                                       {"--set-bytes", "0"},
+                                                       {"--set-bytes", "1"},
+                                                       {"--set-bytes", "5GiB"},
+                                                       {"--chunk-bytes", "0"},
+                                                       {"--chunk-bytes", "1"},
+                                                       {"--chunk-bytes", "5000"},
+                                                       {"--set-bytes", "4MiB"},
+                                                       {"--io", "foo"},
+                                                       {"--markdown", "/nonexistent/x.md"},
+                                                       {"--json", "/nonexistent/x.json"}};
   for (const auto& words : wrong) {
     std::string err;
     CAPTURE(words);
     CHECK(command(words, err) == kUsageError);
     CHECK(std::count(err.begin(), err.end(), '\n') == 1);
+    CHECK(err.find(words[0]) != std::string::npos);
   }
+}
+
+TEST_CASE("io refuses an option that its measurement does not look at") {
+  const std::vector<std::vector<std::string>> wrong = {{"--against-fio", "--what", "memory"},
+                                                       {"--io", "threads", "--what", "memory"},
+                                                       {"--against-floor", "--what", "memory"},
+                                                       {"--tier", "fs", "--what", "memory"},
+                                                       {"--set-bytes", "1GiB", "--what", "memory"},
+                                                       {"--seconds", "1"},
+                                                       {"--load-share", "0.5"},
+                                                       {"--seconds", "1", "--what", "transfer"},
+                                                       {"--against-fio", "--what", "latency"},
+                                                       {"--engine", "--what", "latency"}};
+  for (const auto& words : wrong) {
+    std::string err;
+    CAPTURE(words);
+    CHECK(command(words, err) == kUsageError);
+    CHECK(std::count(err.begin(), err.end(), '\n') == 1);
+    CHECK(err.find("kv-offload-bench: " + words[0] +
+                   ": has no effect here; it goes with --what ") == 0);
+  }
+}
+
+TEST_CASE("an interrupt while fio runs is an interrupt, and no missing fio") {
+  const bool at_its_version = GENERATE(true, false);
+  const auto dir = WorkDir::open(std::nullopt).value();
+  {
+    std::ofstream fio(dir.path() / "fio");
+    fio << "#!/bin/sh\n"
+        << (at_its_version ? "" : "[ \"$1\" = --version ] && exit 0\n")
+        << "kill -INT $PPID\nexec sleep 60\n";
+  }
+  std::filesystem::permissions(dir.path() / "fio", std::filesystem::perms::owner_all);
+  const auto [status, text] = in_a_process([&] {
+    ::setenv("PATH", (dir.path().string() + ":" + ::getenv("PATH")).c_str(), 1);
+    watch_interrupts();
+    IoOptions options;
+    options.against_fio = true;
+    if (at_its_version) ::_exit(run_io(options, std::cout, std::cerr));
+    if (!why_no_fio(options.shape, false).empty()) ::_exit(97);
+    const auto figure = io_fio(options.shape, dir, false)->store();
+    ::_exit(!figure && to_string(figure.error()) == "interrupted" ? kCheckFailed : 98);
+  });
+  CAPTURE(at_its_version, text);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == kCheckFailed);
+  CHECK(text == (at_its_version ? "kv-offload-bench: interrupted\n" : ""));
 }
 
 TEST_CASE("keys of a measurement differ and lie in 256 directories") {

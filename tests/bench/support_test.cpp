@@ -1,18 +1,24 @@
 #include "kv_offload/bench/cascade_window.hpp"
 #include "kv_offload/bench/device.hpp"
 #include "kv_offload/bench/latency.hpp"
+#include "kv_offload/bench/progress.hpp"
 #include "kv_offload/bench/stress_events.hpp"
 #include "kv_offload/bench/stress_faults.hpp"
 #include "kv_offload/bench/text_table.hpp"
 #include "kv_offload/bench/work_dir.hpp"
+#include "kv_offload/tests/bench/child_process.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace kv_offload;
 using namespace kv_offload::bench;
@@ -187,6 +193,48 @@ TEST_CASE("a temporary work directory goes with its owner, a named one stays", "
     CHECK_FALSE(WorkDir::open((*tier / "file").string()));
   }
   CHECK_FALSE(std::filesystem::exists(temporary));
+}
+
+TEST_CASE("the first interrupt is noticed, the second one ends the run and says what stays",
+          "[bench][unit]") {
+  const int signal = GENERATE(SIGINT, SIGTERM, SIGHUP);
+  const auto dir = WorkDir::open(std::nullopt);
+  REQUIRE(dir);
+  const auto [status, text] = in_a_process([&] {
+    std::signal(SIGHUP, SIG_DFL);  // also where the tests run under nohup
+    watch_interrupts();
+    ::raise(signal);
+    if (!interrupted()) ::_exit(98);
+    ::raise(signal);
+  });
+  CAPTURE(signal, status, text);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == signal);
+  CHECK(text ==
+        "kv-offload-bench: ended at once; what is left stays in " + dir->path().string() + "\n");
+}
+
+TEST_CASE("a directory that is gone, or that the user named, is not said to stay",
+          "[bench][unit]") {
+  { const auto gone = WorkDir::open(std::nullopt); }
+  const auto parent = WorkDir::open(std::nullopt);
+  const auto named = WorkDir::open((parent->path() / "named").string());
+  const auto [status, text] = in_a_process([] { tell_temporary_directories(); });
+  CHECK(WEXITSTATUS(status) == 99);
+  CHECK(text ==
+        "kv-offload-bench: ended at once; what is left stays in " + parent->path().string() + "\n");
+}
+
+TEST_CASE("who ignores a hang-up goes on ignoring it", "[bench][unit]") {
+  const auto [status, text] = in_a_process([] {
+    std::signal(SIGHUP, SIG_IGN);
+    watch_interrupts();
+    ::raise(SIGHUP);
+    ::_exit(interrupted() ? 98 : 0);
+  });
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(text.empty());
 }
 
 TEST_CASE("tables align and numbers read well", "[bench][unit]") {
