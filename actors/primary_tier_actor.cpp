@@ -61,13 +61,18 @@ void PrimaryTierState::probe(const PrimaryProbe& m) {
   PrimaryProbed answer{m.op, {}, 0, {}};
   answer.states.reserve(m.keys->size() - m.from);
   deps_.cache->find_all(std::span(*m.keys).subspan(m.from), found_);
+  RequestHolds* held = nullptr;
+  if (m.hold) {
+    held = &holds_[m.request];
+    held->reserve(held->size() + found_.size());
+  }
   for (std::uint32_t i = m.from; i < m.keys->size(); ++i) {
     const auto& key = (*m.keys)[i];
     const auto found = found_[i - m.from];
     reuse_.count(key);
     if (found.state == ChunkState::ready) {
       answer.states.push_back(LookupResult::hit);
-      if (m.hold && !hold_for(m.request, found.chunk, false)) ++answer.unheld;
+      if (held != nullptr && !hold_in(*held, m.request, found.chunk, false)) ++answer.unheld;
     } else if (found.state == ChunkState::writing || flights_.contains(key)) {
       answer.states.push_back(LookupResult::hit_pending);
       if (m.join) join(key, Waiter{step, m.op, i, m.request, m.hold});
@@ -76,6 +81,7 @@ void PrimaryTierState::probe(const PrimaryProbe& m) {
       if (m.stop_at_miss) break;
     }
   }
+  if (held != nullptr && held->empty()) holds_.erase(m.request);
   answer.handler_time = self_->clock().now() - started;
   self_->send(step, std::move(answer));
 }
@@ -272,7 +278,9 @@ void PrimaryTierState::end_request(const EndRequest& m) {
     const auto held = std::move(it->second);
     holds_.erase(it);
     // In slot order, so that eviction order never depends on a hash container's.
-    std::map<ChunkId, Hold> in_order(held.begin(), held.end());
+    std::vector<std::pair<ChunkId, Hold>> in_order(held.begin(), held.end());
+    std::sort(in_order.begin(), in_order.end(),
+              [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [chunk, hold] : in_order) {
       if (deps_.cache->generation(chunk) != hold.generation) continue;
       deps_.cache->release_hold(chunk);

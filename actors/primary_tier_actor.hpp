@@ -99,6 +99,7 @@ class PrimaryTierState {
 
   // holds
   bool hold_for(RequestHandle request, ChunkId chunk, bool unread);
+  bool hold_in(RequestHolds& held, RequestHandle request, ChunkId chunk, bool unread);
   bool drop_hold(RequestHandle request, ChunkId chunk);
   void unread_hold_ended(ChunkId chunk);
   void expire_unread(MonotonicTime now);

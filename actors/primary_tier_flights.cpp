@@ -13,14 +13,21 @@ namespace kv_offload {
 
 bool PrimaryTierState::hold_for(RequestHandle request, ChunkId chunk, bool unread) {
   auto& held = holds_[request];
+  const bool is_held = hold_in(held, request, chunk, unread);
+  if (!is_held && held.empty()) holds_.erase(request);
+  return is_held;
+}
+
+/// One hold per request and chunk.
+bool PrimaryTierState::hold_in(RequestHolds& held, RequestHandle request, ChunkId chunk, bool unread) {
   const auto generation = deps_.cache->generation(chunk);
-  const auto it = held.find(chunk);
-  if (it != held.end() && it->second.generation == generation) return true;  // one per request and chunk
+  const auto [it, is_new] = held.try_emplace(chunk, Hold{generation, unread});
+  if (!is_new && it->second.generation == generation) return true;
   if (!deps_.cache->try_hold(chunk)) {
-    if (held.empty()) holds_.erase(request);
+    if (is_new) held.erase(it);
     return false;
   }
-  held[chunk] = Hold{generation, unread};
+  it->second = Hold{generation, unread};
   ++totals_.holds_open;
   if (unread) {
     ++unread_holders_[chunk];

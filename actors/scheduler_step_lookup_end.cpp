@@ -84,9 +84,9 @@ LoadWorth SchedulerStepState::worth_of(const LookupOp& op, const LookupAnswer& a
   return load_costs_.worth(origins, compute_s);
 }
 
+/// The caller is told as soon as its holds are right; what is counted can wait for that, because whoever asks for
+/// numbers asks this actor, after this handler.
 void SchedulerStepState::settle_lookup(LookupOp& op) {
-  auto* request = find_request(op.request->handle);
-  count_lookup(op, request);
   auto answer = op.answer(deps_.atomic_groups);
   answer.worth = worth_of(op, answer);
   KeyIdxList beyond;
@@ -96,6 +96,7 @@ void SchedulerStepState::settle_lookup(LookupOp& op) {
   if (!beyond.empty()) self_->send(deps_.primary, ReleaseHolds{op.request->handle, op.keys, std::move(beyond)});
   const auto handle = op.request->handle;
   if (op.answered) self_->send(deps_.primary, EndRequest{handle});
+  auto* request = find_request(handle);
   if (request != nullptr) {
     note_lookup(op, *request, answer);
     request->summary.looked_up_chunks += op.reach() - op.on_device;
@@ -105,6 +106,7 @@ void SchedulerStepState::settle_lookup(LookupOp& op) {
     --request->open_ops;
   }
   if (!op.replied) op.reply.deliver(std::move(answer));
+  count_lookup(op, request);
   lookups_.erase(op.op);
   maybe_forget(handle);
 }
@@ -113,6 +115,7 @@ void SchedulerStepState::settle_lookup(LookupOp& op) {
 /// (request, tier, key) once, and only before the request is allocated.
 void SchedulerStepState::count_lookup(const LookupOp& op, Request* request) {
   const auto reach = op.reach();
+  if (request != nullptr && !request->allocated) request->counted.reserve(request->counted.size() + reach);
   for (std::size_t i = 0; i < reach; ++i) {
     for (std::size_t t = 0; t <= op.num_tiers; ++t) {
       auto verdict = op.verdict(i, t);
