@@ -32,8 +32,8 @@ against='--against-floor --against-fio'
   io --tier fs --chunk-bytes 2MiB --set-bytes 512MiB --io threads --against-floor
   io --tier fs --chunk-bytes 64KiB --depth 32 --set-bytes 256MiB --io threads --against-floor
 }
-io --what latency --tier fs --chunk-bytes 2MiB --set-bytes 512MiB
-io --what latency --tier fs --chunk-bytes 64KiB --set-bytes 256MiB
+io --what latency --tier fs --chunk-bytes 2MiB --set-bytes 512MiB --seconds 1 --against-floor
+io --what latency --tier fs --chunk-bytes 64KiB --set-bytes 256MiB --seconds 1.5 --against-floor
 io --what latency --tier extent --chunk-bytes 64KiB --set-bytes 256MiB
 io --what memory --chunk-bytes 2MiB
 cat "$tables"
