@@ -10,6 +10,7 @@
 
 #include "kv_offload/messages/config_node.hpp"
 #include "kv_offload/messages/expected.hpp"
+#include "kv_offload/messages/export.hpp"
 #include "kv_offload/messages/monotonic_time.hpp"
 #include "kv_offload/messages/namespace_identity.hpp"
 
@@ -53,7 +54,7 @@ struct MetricsConfig {
 
 /// Everything an engine is started with. Built in code or by parse(); `validate` finds what is wrong
 /// before anything starts.
-struct EngineConfig {
+struct KV_OFFLOAD_EXPORT EngineConfig {
   std::uint64_t chunk_bytes = 0;        ///< payload of one chunk; rows are rounded up to 4 KiB
   std::uint64_t cpu_bytes_to_use = 0;   ///< primary tier; chunks = floor(this ÷ row)
   std::uint32_t tokens_per_chunk = 0;   ///< 0: unknown (then token-based gates stay silent)

@@ -1,6 +1,7 @@
 #include "kv_offload/actors/offload_engine.hpp"
 
 #include "kv_offload/actors/engine_runtime.hpp"
+#include "kv_offload/actors/fork_generation.hpp"
 #include "kv_offload/actors/transfer_params.hpp"
 
 #include <caf/send.hpp>
@@ -10,12 +11,6 @@
 #include <shared_mutex>
 
 namespace kv_offload {
-namespace {
-
-// One pause instruction takes 35 to 140 cycles on x86 servers; 25 rounds are about a microsecond.
-constexpr std::uint32_t kSpinRoundsPerUs = 25;
-
-}  // namespace
 
 struct OffloadEngine::Impl {
   explicit Impl(std::unique_ptr<EngineRuntime> engine)
@@ -28,13 +23,14 @@ struct OffloadEngine::Impl {
   /// once through the same Pending.
   template <class T, class Make>
   Pending<T> call(Kind kind, Make make) {
-    const auto spin = runtime->config().spin_us * kSpinRoundsPerUs;
+    const auto spin = spin_rounds(runtime->config().spin_us);
     const bool takes_credit = kind == Kind::starts_work;
     const auto refuse = [&](OffloadErrc code, std::string why) {
       auto slot = std::make_shared<CompletionSlot<T>>(spin);
       slot->deliver(OffloadError{code, std::move(why)});
       return Pending<T>(std::move(slot));
     };
+    if (forked()) return refuse(OffloadErrc::engine_failed, kForkedText);
     if (runtime->failed().failed()) return refuse(OffloadErrc::engine_failed, runtime->failed().name());
     const std::shared_lock lock(closing_mutex);  // shutdown takes it alone, once
     if (closed || (closing && takes_credit))
@@ -58,7 +54,11 @@ struct OffloadEngine::Impl {
   }
   [[nodiscard]] bool too_many(const KeyList& keys) const { return keys.size() > runtime->config().keys_max; }
 
+  /// In a child of fork the actors' threads do not exist, and locks may be held by nobody who could let go.
+  [[nodiscard]] bool forked() const { return born_in != fork_generation(); }
+
   bool shutdown(Duration patience) {
+    if (forked()) return true;
     {
       const std::unique_lock lock(closing_mutex);
       closing = true;
@@ -76,6 +76,7 @@ struct OffloadEngine::Impl {
     return clean;
   }
 
+  const std::uint32_t born_in = fork_generation();
   std::unique_ptr<EngineRuntime> runtime;
   std::shared_ptr<std::atomic<std::int64_t>> credits;
   std::shared_mutex closing_mutex;
@@ -84,7 +85,10 @@ struct OffloadEngine::Impl {
 };
 
 OffloadEngine::OffloadEngine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-OffloadEngine::~OffloadEngine() { shutdown(); }
+OffloadEngine::~OffloadEngine() {
+  shutdown();
+  if (impl_->forked()) (void)impl_.release();  // the parent's, and its threads are not there to be joined
+}
 
 Expected<std::unique_ptr<OffloadEngine>> OffloadEngine::start(EngineConfig config) {
   auto runtime = EngineRuntime::start(std::move(config));
@@ -197,12 +201,14 @@ bool OffloadEngine::shutdown(Duration patience) { return impl_->shutdown(patienc
 
 std::span<std::byte> OffloadEngine::chunk(ChunkId chunk_id) const {
   const auto view = impl_->runtime->view();
-  return chunk_id < view.num_chunks ? view.payload(chunk_id) : std::span<std::byte>{};
+  return !impl_->forked() && chunk_id < view.num_chunks ? view.payload(chunk_id) : std::span<std::byte>{};
 }
 std::uint64_t OffloadEngine::chunk_bytes() const { return impl_->runtime->config().chunk_bytes; }
 std::uint32_t OffloadEngine::num_chunks() const { return impl_->runtime->view().num_chunks; }
 int OffloadEngine::metrics_port() const { return impl_->runtime->metrics_port(); }
-std::string OffloadEngine::failed_state() const { return impl_->runtime->failed().name(); }
+std::string OffloadEngine::failed_state() const {
+  return impl_->forked() ? kForkedText : impl_->runtime->failed().name();
+}
 const EngineConfig& OffloadEngine::config() const { return impl_->runtime->config(); }
 
 }  // namespace kv_offload

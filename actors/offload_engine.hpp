@@ -8,6 +8,7 @@
 
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
+#include "kv_offload/messages/export.hpp"
 #include "kv_offload/messages/lookup.hpp"
 #include "kv_offload/messages/offloading_event.hpp"
 #include "kv_offload/messages/pending.hpp"
@@ -22,6 +23,9 @@ namespace kv_offload {
 /// take one of `calls_max` credits and answer `busy` at once when none is left; calls that end work
 /// (complete_*, abort, request_finished) need none and are accepted during reset and shutdown.
 ///
+/// In a child forked while the engine runs every call answers `engine_failed` at once, there are no chunks, and the
+/// destructor leaves everything to the parent. What was pending at the fork is never answered there.
+///
 ///     auto request = engine.new_request({.req_id = "r1", .prompt_tokens = 4096}).get();
 ///     auto found   = engine.lookup(*request, keys).get();               // promotes what tiers hold
 ///     auto load    = engine.prepare_load(*request, hit_keys).get();     // pins the leading hits
@@ -31,7 +35,7 @@ namespace kv_offload {
 ///     …copy device → engine.chunk(plan->chunk_ids[i])…
 ///     engine.complete_store(plan->lease);
 ///     engine.request_finished(*request);
-class OffloadEngine {
+class KV_OFFLOAD_EXPORT OffloadEngine {
  public:
   /// Validates, allocates the primary tier, starts tiers and actors. On error nothing is left behind.
   static Expected<std::unique_ptr<OffloadEngine>> start(EngineConfig config);

@@ -3,6 +3,7 @@
 #include "kv_offload/admission/admission_policy.hpp"
 #include "kv_offload/messages/config_node.hpp"
 #include "kv_offload/messages/expected.hpp"
+#include "kv_offload/messages/export.hpp"
 
 #include <functional>
 #include <map>
@@ -23,7 +24,7 @@ struct AdmissionBuild {
 
 /// Builds admission policies by the name under `type`. Policies from outside the library are
 /// registered here. Not synchronised: register everything before the first engine is built.
-class AdmissionRegistry {
+class KV_OFFLOAD_EXPORT AdmissionRegistry {
  public:
   /// Reads every key it knows through the reader, which collects the first error and refuses keys
   /// that were not asked for. May return null after an error. Must not throw.
@@ -53,8 +54,8 @@ class AdmissionRegistry {
 };
 
 /// The registry that engines use; the library's own policies are in it from the start.
-AdmissionRegistry& admission_policies();
+KV_OFFLOAD_EXPORT AdmissionRegistry& admission_policies();
 /// Adds the library's own policies to an empty registry (tests).
-void register_builtin_policies(AdmissionRegistry& registry);
+KV_OFFLOAD_EXPORT void register_builtin_policies(AdmissionRegistry& registry);
 
 }  // namespace kv_offload

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kv_offload/messages/admission.hpp"
+#include "kv_offload/messages/export.hpp"
 #include "kv_offload/messages/gate_report.hpp"
 #include "kv_offload/messages/metric_definition.hpp"
 #include "kv_offload/messages/transfer_job.hpp"
@@ -289,6 +290,6 @@ struct PromiseCheck {
 
 /// Checks what can be told from the counters alone: promises 2 to 6 at an idle point (no call open, no
 /// job active). With `idle == false` only what holds at any time.
-std::vector<PromiseCheck> check_promises(const EngineStats& stats, bool idle);
+KV_OFFLOAD_EXPORT std::vector<PromiseCheck> check_promises(const EngineStats& stats, bool idle);
 
 }  // namespace kv_offload

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kv_offload/messages/expected.hpp"
+#include "kv_offload/messages/export.hpp"
 
 namespace kv_offload {
 
@@ -18,6 +19,12 @@ constexpr std::uint32_t spin_rounds(std::uint32_t microseconds) { return microse
 
 template <class T>
 class Reply;
+
+/// Parks the caller until `state` is not `value`, and wakes who parked. Both run in the library: libstdc++ counts the
+/// waiters in a table of each shared object that hides its symbols, so a wait compiled into the host is one that
+/// a notify compiled into the library does not see.
+KV_OFFLOAD_EXPORT void park_while(const std::atomic<std::uint32_t>& state, std::uint32_t value);
+KV_OFFLOAD_EXPORT void wake_parked(std::atomic<std::uint32_t>& state);
 
 /// One answer on its way from an actor to a caller: written once, read once, by spinning and then
 /// parking, or handed to a callback. One allocation per call; no actor is created for it.
@@ -39,7 +46,7 @@ class CompletionSlot {
       callback_(std::move(*value_));
       callback_ = nullptr;
     } else {
-      state_.notify_all();
+      wake_parked(state_);
     }
     return true;
   }
@@ -52,7 +59,7 @@ class CompletionSlot {
   [[nodiscard]] bool ready() const { return state_.load(std::memory_order_acquire) == kReady; }
   Expected<T> take() {
     for (std::uint32_t i = 0; i < spin_rounds_ && !ready(); ++i) pause();
-    while (!ready()) state_.wait(kEmpty, std::memory_order_acquire);
+    while (!ready()) park_while(state_, kEmpty);
     return std::move(*value_);
   }
 

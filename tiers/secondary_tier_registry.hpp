@@ -2,6 +2,7 @@
 
 #include "kv_offload/messages/config_node.hpp"
 #include "kv_offload/messages/expected.hpp"
+#include "kv_offload/messages/export.hpp"
 #include "kv_offload/messages/namespace_identity.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
 #include "kv_offload/tiers/tier_faults.hpp"
@@ -39,7 +40,7 @@ struct TierType {
 
 /// Kinds of secondary tiers by name. Extension point: an embedder registers its own before it starts an
 /// engine. Any thread.
-class SecondaryTierRegistry {
+class KV_OFFLOAD_EXPORT SecondaryTierRegistry {
  public:
   /// Fails if the name is empty or taken.
   Expected<Ok> register_tier(const std::string& type, TierType tier);
@@ -58,6 +59,6 @@ class SecondaryTierRegistry {
 };
 
 /// The registry of this process, with the built-in tiers "fs", "extent" and "example".
-SecondaryTierRegistry& secondary_tiers();
+KV_OFFLOAD_EXPORT SecondaryTierRegistry& secondary_tiers();
 
 }  // namespace kv_offload

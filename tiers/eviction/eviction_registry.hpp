@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_offload/messages/expected.hpp"
+#include "kv_offload/messages/export.hpp"
 #include "kv_offload/messages/ids.hpp"
 #include "kv_offload/tiers/eviction_policy.hpp"
 
@@ -18,7 +19,7 @@ namespace kv_offload {
 ///
 /// Every member function may be called from any thread. A factory is called with the number of slots
 /// of one primary tier, once per tier, outside the registry's lock.
-class EvictionPolicyRegistry {
+class KV_OFFLOAD_EXPORT EvictionPolicyRegistry {
  public:
   using Factory = std::function<std::unique_ptr<EvictionPolicy>(ChunkId num_chunks)>;
 
@@ -38,6 +39,6 @@ class EvictionPolicyRegistry {
 };
 
 /// The registry that engines of this process use.
-EvictionPolicyRegistry& eviction_policies();
+KV_OFFLOAD_EXPORT EvictionPolicyRegistry& eviction_policies();
 
 }  // namespace kv_offload

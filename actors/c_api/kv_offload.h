@@ -1,0 +1,285 @@
+#ifndef KV_OFFLOAD_ACTORS_C_API_KV_OFFLOAD_H
+#define KV_OFFLOAD_ACTORS_C_API_KV_OFFLOAD_H
+
+/* The engine for C and for languages that call C (C99; README.md beside this file has the rules in full).
+ *
+ * - Every call answers a kvo_code; 0 is success. kvo_error_text() says in one line what was wrong.
+ * - Every call may be made from any thread, but not from inside a callback (KVO_IN_CALLBACK), except where it
+ *   says "does not wait". No exception leaves the library.
+ * - Every struct but kvo_key begins with struct_size: set it to sizeof, the rest to zero, then what you mean. Zero
+ *   is every field's default, NULL in place of options means all defaults, NULL in place of an answer means that
+ *   you do not want it.
+ * - In a child that was forked while the engine ran every call answers KVO_FORKED at once.
+ */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__) && !defined(KVO_API)
+#define KVO_API __attribute__((visibility("default")))
+#elif !defined(KVO_API)
+#define KVO_API
+#endif
+
+/* Grows when something is added; a library of a higher number serves programs of a lower one. What breaks
+ * programs changes the name of the shared library (libkv_offload.so.0) instead. */
+#define KVO_ABI_VERSION 1u
+KVO_API uint32_t kvo_abi_version(void); /* of the library that is loaded */
+KVO_API const char* kvo_version(void);  /* of its release, "0.1.0" */
+
+typedef enum kvo_code {
+  KVO_OK = 0,
+  KVO_INVALID_ARGUMENT = 1,  /* the call is malformed: NULL, a key too long, a wrong struct_size */
+  KVO_INVALID_CONFIG = 2,    /* found before anything starts */
+  KVO_DUPLICATE_REQUEST = 3, /* a live request has this id */
+  KVO_UNKNOWN_REQUEST = 4,   /* never announced, finished, or from before a reset */
+  KVO_UNKNOWN_LEASE = 5,     /* never granted, or completed */
+  KVO_NO_SPACE = 6,          /* no slots now; nothing changed, ask again later */
+  KVO_BUSY = 7,              /* calls_max calls are outstanding */
+  KVO_ABORTED = 8,           /* the request was aborted while the call waited */
+  KVO_DEADLINE = 9,          /* the wait ended by its configured deadline */
+  KVO_RESETTING = 10,
+  KVO_SHUTTING_DOWN = 11, /* shutdown or destroy has begun */
+  KVO_EXPIRED = 12,
+  KVO_ENGINE_FAILED = 13, /* a part of the engine died; only a new engine helps */
+  KVO_IO_ERROR = 14,      /* the operating system refused, errno in the text */
+  KVO_UNSUPPORTED = 15,   /* this machine or this library cannot */
+  KVO_OUT_OF_MEMORY = 16,
+  KVO_INTERNAL = 17,    /* an exception that should not be; its text is in the error text */
+  KVO_FORKED = 18,      /* the engine belongs to the parent process */
+  KVO_IN_CALLBACK = 19, /* this call waits, and a callback must not */
+  KVO_UNCLEAN = 20      /* ended, but a stuck device kept a thread: its memory was leaked on purpose */
+} kvo_code;
+KVO_API const char* kvo_code_name(int code); /* "no_space"; "unknown" for numbers of a later library */
+/* What went wrong in the last call of this thread that did not answer KVO_OK. Never NULL; valid until this
+ * thread's next failing call. */
+KVO_API const char* kvo_error_text(void);
+
+/* ---- the engine ------------------------------------------------------------------------------------------- */
+
+typedef struct kvo_engine kvo_engine;
+typedef uint64_t kvo_request; /* a live request; 0 is none */
+typedef uint64_t kvo_lease;   /* a pin between prepare and complete; 0 is none */
+
+typedef enum kvo_log_level {
+  KVO_LOG_DEBUG = 0,
+  KVO_LOG_INFO = 1,
+  KVO_LOG_WARN = 2,
+  KVO_LOG_ERROR = 3
+} kvo_log_level;
+/* One line, without its end. Called from any thread of the engine, one call at a time per engine, from before
+ * kvo_start returns until kvo_destroy does, never after. Must not block; `line` is valid during the call. */
+typedef void (*kvo_log_callback)(void* user, kvo_log_level level, const char* line);
+
+typedef struct kvo_start_options {
+  size_t struct_size;
+  const char* config_json; /* the configuration document, or */
+  const char* config_file; /* the file it is in */
+  kvo_log_callback log;    /* takes every line that the document's log_level lets through; NULL: standard error */
+  void* log_user;
+} kvo_start_options;
+
+/* Validates, allocates the primary tier, starts tiers and threads. On error *engine is NULL and nothing is left. */
+KVO_API int kvo_start(const kvo_start_options* options, kvo_engine** engine);
+/* Ends the engine in order, within patience_ms (0: as configured). Calls answer KVO_SHUTTING_DOWN from then on;
+ * `engine` stays valid until kvo_destroy. May be called again. */
+KVO_API int kvo_shutdown(kvo_engine* engine, uint32_t patience_ms);
+/* Shuts down if need be, waits for calls of other threads that are inside, frees. No callback runs after it
+ * returns, and `engine` must not be used any more. NULL does nothing. */
+KVO_API int kvo_destroy(kvo_engine* engine);
+
+/* Facts; none waits. On a NULL engine or in a forked child: 0 or NULL. */
+KVO_API uint64_t kvo_chunk_bytes(const kvo_engine* engine);
+KVO_API uint32_t kvo_num_chunks(const kvo_engine* engine);
+KVO_API int kvo_metrics_port(const kvo_engine* engine); /* 0: none */
+/* A slot's bytes, for the holder of its lease: chunk_bytes long, page-aligned, there until shutdown. NULL for a
+ * number that is no slot, and after shutdown. */
+KVO_API void* kvo_chunk(const kvo_engine* engine, uint32_t chunk_id);
+/* KVO_OK, or KVO_ENGINE_FAILED with the name of the failed state as error text. Does not wait. */
+KVO_API int kvo_failed_state(const kvo_engine* engine);
+
+/* All counters as one JSON object; *text is to be freed with kvo_free_text. */
+KVO_API int kvo_stats_json(kvo_engine* engine, char** text);
+KVO_API void kvo_free_text(char* text);
+
+KVO_API int kvo_drain(kvo_engine* engine); /* waits until no job is active, or KVO_DEADLINE */
+KVO_API int kvo_reset(kvo_engine* engine); /* forgets the primary tier; secondary tiers keep their chunks */
+KVO_API int kvo_set_revision(kvo_engine* engine, const char* revision); /* older chunks become unreachable */
+
+/* ---- keys ------------------------------------------------------------------------------------------------- */
+
+/* Names one chunk: the hash of the chunk and everything before it, and its cache group. The bytes stay where
+ * they are; the engine reads them during the call. This struct is an array's element: it never grows. */
+typedef struct kvo_key {
+  const void* hash;
+  uint32_t hash_size; /* 1 to 64 */
+  uint32_t group;
+} kvo_key;
+
+typedef struct kvo_forget_summary {
+  size_t struct_size;
+  uint64_t primary_chunks;
+  uint64_t tier_chunks;         /* all secondary tiers together */
+  uint32_t tiers_not_forgotten; /* tiers that could not; the log says why */
+} kvo_forget_summary;
+/* Removes these chunks (of the tenant, if not NULL) from every tier, also while they are in use. */
+KVO_API int kvo_forget(kvo_engine* engine, const kvo_key* keys, size_t num_keys, const char* tenant,
+                       kvo_forget_summary* summary);
+KVO_API int kvo_forget_tenant(kvo_engine* engine, const char* tenant, kvo_forget_summary* summary);
+
+/* ---- requests --------------------------------------------------------------------------------------------- */
+
+typedef struct kvo_request_options {
+  size_t struct_size;
+  const char* req_id;             /* unique among live requests; required */
+  uint64_t prompt_tokens;         /* feeds the admission gates; 0: unknown */
+  const char* tenant;             /* chunks of different tenants never meet; NULL: none */
+  const char* kv_transfer_params; /* the client's JSON object as it came: which tiers, how many tokens; NULL: none */
+} kvo_request_options;
+
+typedef enum kvo_offload_policy {
+  KVO_CHUNK_LEVEL = 0,  /* offer newly computed chunks to kvo_prepare_store */
+  KVO_REQUEST_LEVEL = 1 /* offer every chunk, prefix hits too: a tier wants the request whole */
+} kvo_offload_policy;
+
+typedef struct kvo_request_summary {
+  size_t struct_size;
+  uint64_t looked_up_chunks, hit_chunks, promoted_chunks, promoted_bytes;
+  uint64_t stored_chunks;   /* device to primary */
+  uint64_t loaded_chunks;   /* primary to device */
+  uint64_t cascaded_chunks; /* admitted to secondary tiers, each tier counted */
+  uint64_t refused_chunks;  /* refused by admission, each tier counted */
+} kvo_request_summary;
+
+/* Announces a request; mandatory before its other calls. `policy` (may be NULL) gets a kvo_offload_policy. */
+KVO_API int kvo_new_request(kvo_engine* engine, const kvo_request_options* options, kvo_request* request,
+                            int* policy);
+/* The device allocated the request with device_tokens already there. */
+KVO_API int kvo_allocated(kvo_engine* engine, kvo_request request, uint64_t device_tokens);
+/* Recency hint. */
+KVO_API int kvo_touch(kvo_engine* engine, kvo_request request, const kvo_key* keys, size_t num_keys);
+/* Ends the request's waits now: its open lookups answer KVO_ABORTED. Leases stay valid. Accepted during shutdown. */
+KVO_API int kvo_abort(kvo_engine* engine, kvo_request request);
+/* No more lookup or prepare will follow; open leases may still be completed. Accepted during shutdown. */
+KVO_API int kvo_request_finished(kvo_engine* engine, kvo_request request, kvo_request_summary* summary);
+
+/* ---- lookup ----------------------------------------------------------------------------------------------- */
+
+typedef enum kvo_result {
+  KVO_MISS = 0,
+  KVO_HIT = 1,
+  KVO_HIT_PENDING = 2, /* there, and being written: counts as a hit */
+  KVO_RETRY = 3        /* only for KVO_WAIT_POLLED: ask again in the next step */
+} kvo_result;
+
+enum kvo_lookup_flags {
+  KVO_SCAN_WINDOW = 1u,   /* every key on its own; default: in prefix order, up to the first miss */
+  KVO_WAIT_RESOLVED = 2u, /* answer when the tiers have spoken; default: when what they hold has landed */
+  KVO_WAIT_POLLED = 4u,   /* answer at once, from memory; see kvo_step_begin */
+  KVO_NO_HOLD = 8u        /* do not hold hits until kvo_prepare_load */
+};
+
+typedef struct kvo_lookup_options {
+  size_t struct_size;
+  uint32_t flags;         /* of kvo_lookup_flags */
+  uint32_t reserved;      /* 0 */
+  uint64_t device_tokens; /* of this prompt, that the device has already */
+  uint64_t first_token;   /* where the first key's chunk begins in the prompt */
+} kvo_lookup_options;
+
+typedef struct kvo_lookup_answer {
+  size_t struct_size;
+  uint32_t leading_hits; /* keys from the front that are there, the device's own included */
+  uint32_t primary_hits; /* of those beyond the device's: found in the primary tier, */
+  uint32_t tier_hits;    /* and in secondary tiers */
+  uint32_t promoted;     /* chunks that this call had loaded */
+  uint32_t unheld;       /* hits reported without a hold: the share for holds was used up */
+  uint32_t truncated;    /* tier hits beyond what the primary tier could grant */
+  uint32_t refused;      /* tier hits that admission refused */
+  uint32_t capped;       /* keys not asked: beyond the request's limit */
+  uint32_t gave_up;      /* keys whose wait ended by deadline or a full table */
+  uint32_t worth_chunks; /* leading chunks that are sooner loaded than computed */
+  double load_s;         /* what loading the leading hits is expected to take, */
+  double compute_s;      /* and computing them; 0: not configured */
+} kvo_lookup_answer;
+
+/* Finds the keys, starts loads of what secondary tiers hold, and waits. `results` (may be NULL) gets num_keys bytes,
+ * each a kvo_result. */
+KVO_API int kvo_lookup(kvo_engine* engine, kvo_request request, const kvo_key* keys, size_t num_keys,
+                       const kvo_lookup_options* options, kvo_lookup_answer* answer, uint8_t* results);
+
+/* `code` is a kvo_code. On KVO_OK answer and results (num_keys of them) are valid during the call, else NULL and
+ * `error` says why. Runs on a thread of the engine, or inside kvo_lookup_async. Must not block. */
+typedef void (*kvo_lookup_callback)(void* user, int code, const char* error, const kvo_lookup_answer* answer,
+                                    const uint8_t* results, size_t num_keys);
+/* Does not wait. KVO_OK: the callback runs exactly once, before kvo_destroy returns. Else it never runs. */
+KVO_API int kvo_lookup_async(kvo_engine* engine, kvo_request request, const kvo_key* keys, size_t num_keys,
+                             const kvo_lookup_options* options, kvo_lookup_callback callback, void* user);
+
+/* ---- device to primary ------------------------------------------------------------------------------------ */
+
+enum kvo_store_flags { KVO_HAS_FIRST_TOKEN = 1u };
+typedef struct kvo_store_options {
+  size_t struct_size;
+  uint32_t flags; /* of kvo_store_flags */
+  uint32_t reserved;
+  uint64_t first_token; /* where the first key's chunk begins; read with KVO_HAS_FIRST_TOKEN */
+} kvo_store_options;
+
+typedef struct kvo_store_plan {
+  size_t struct_size;
+  kvo_lease lease;     /* to be completed, also where num_chunks is 0 */
+  uint32_t num_chunks; /* to copy: key_idx[i] of the call goes to slot chunk_ids[i] */
+  uint32_t evicted;    /* chunks that made room */
+  uint32_t capped;     /* keys left out by the request's limit */
+} kvo_store_plan;
+/* Reserves a slot for each key that is not there; all or KVO_NO_SPACE. key_idx and chunk_ids have room for
+ * num_keys numbers each. */
+KVO_API int kvo_prepare_store(kvo_engine* engine, kvo_request request, const kvo_key* keys, size_t num_keys,
+                              const kvo_store_options* options, kvo_store_plan* plan, uint32_t* key_idx,
+                              uint32_t* chunk_ids);
+
+enum kvo_complete_flags {
+  KVO_STORE_FAILED = 1u, /* the bytes did not come: drop the slots */
+  KVO_WAIT_CASCADES = 2u /* answer when every admitted tier has ended its part */
+};
+typedef struct kvo_store_outcome {
+  size_t struct_size;
+  uint32_t published;
+  uint32_t cascades_admitted, cascades_refused; /* jobs, one per tier */
+  uint32_t chunks_stored, chunks_failed;        /* in secondary tiers; final with KVO_WAIT_CASCADES */
+} kvo_store_outcome;
+/* Publishes what was reserved and offers it to every secondary tier. Accepted during shutdown. */
+KVO_API int kvo_complete_store(kvo_engine* engine, kvo_lease lease, uint32_t flags, kvo_store_outcome* outcome);
+
+/* ---- primary to device ------------------------------------------------------------------------------------ */
+
+typedef struct kvo_load_plan {
+  size_t struct_size;
+  kvo_lease lease;
+  uint32_t num_chunks; /* of the leading keys, in order */
+} kvo_load_plan;
+/* Pins the leading keys that are still there. chunk_ids has room for num_keys numbers. */
+KVO_API int kvo_prepare_load(kvo_engine* engine, kvo_request request, const kvo_key* keys, size_t num_keys,
+                             kvo_load_plan* plan, uint32_t* chunk_ids);
+KVO_API int kvo_complete_load(kvo_engine* engine, kvo_lease lease); /* accepted during shutdown */
+
+/* ---- step-driven embedders -------------------------------------------------------------------------------- */
+
+/* Around the lookups of a scheduler step that uses KVO_WAIT_POLLED; both answer when all results that came before
+ * are applied. The end of a step submits the loads that it found. */
+KVO_API int kvo_step_begin(kvo_engine* engine);
+KVO_API int kvo_step_end(kvo_engine* engine, const kvo_request* new_requests, size_t num_new,
+                         const kvo_request* preempted_requests, size_t num_preempted);
+/* *pending becomes 1 where steps are worth taking although no request is scheduled, else 0. */
+KVO_API int kvo_has_pending_work(kvo_engine* engine, int* pending);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
