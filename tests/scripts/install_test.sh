@@ -7,6 +7,7 @@ build=$(cd "$1" && pwd) source=$(cd "$2" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 examples=$source/tests/examples
+export CMAKE_GENERATOR=Ninja  # which built the library; there may be no make
 
 fail() {
   echo "FAILED: $*"
