@@ -61,10 +61,13 @@ void PrimaryTierState::probe(const PrimaryProbe& m) {
   PrimaryProbed answer{m.op, {}, 0, {}};
   answer.states.reserve(m.keys->size() - m.from);
   deps_.cache->find_all(std::span(*m.keys).subspan(m.from), found_);
+  // Once for all that will be held; a lookup that finds nothing makes no table.
+  const auto num_ready = std::count_if(found_.begin(), found_.end(),
+                                       [](const auto& found) { return found.state == ChunkState::ready; });
   RequestHolds* held = nullptr;
-  if (m.hold) {
+  if (m.hold && num_ready > 0) {
     held = &holds_[m.request];
-    held->reserve(held->size() + found_.size());
+    held->reserve(held->size() + static_cast<std::size_t>(num_ready));
   }
   for (std::uint32_t i = m.from; i < m.keys->size(); ++i) {
     const auto& key = (*m.keys)[i];

@@ -2,6 +2,7 @@
 
 #include "kv_offload/bench/io_floor_program.hpp"
 #include "kv_offload/tiers/digest.hpp"
+#include "kv_offload/tiers/io/lane_options.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -13,9 +14,7 @@
 namespace kv_offload::bench {
 namespace {
 
-/// What a lane keeps at the device while loads come (LaneOptions), and more loads than a rate that the
-/// device can serve has in flight.
-constexpr std::uint64_t kStoreBytes = 256U << 10;
+/// More loads than a rate that the device can serve has in flight.
 constexpr std::uint32_t kLoadsMax = 128;
 
 class FileFloor final : public FloorProgram {
@@ -105,8 +104,8 @@ Expected<IoLatencyPair> io_floor_latency(const IoShape& asked, const WorkDir& di
                                          double loads_per_s, double seconds) {
   IoShape shape = asked;
   shape.spare_bytes = io_latency_spare_bytes(seconds);
-  const auto stores =
-      static_cast<std::uint32_t>(std::max<std::uint64_t>(1, kStoreBytes / shape.chunk_bytes));
+  const auto stores = static_cast<std::uint32_t>(
+      std::max<std::uint64_t>(1, LaneOptions{}.store_bytes_beside_loads / shape.chunk_bytes));
   shape.depth = stores + kLoadsMax;
   const auto floor = program(shape, dir);
   if (auto filled = floor->store(); !filled) return filled.error();

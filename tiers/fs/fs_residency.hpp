@@ -3,8 +3,8 @@
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/messages/ids.hpp"
 #include "kv_offload/messages/offload_key.hpp"
-#include "kv_offload/tiers/eviction_policy.hpp"
 #include "kv_offload/tiers/eviction/compact_keys.hpp"
+#include "kv_offload/tiers/eviction_policy.hpp"
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
