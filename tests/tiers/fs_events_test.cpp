@@ -129,13 +129,17 @@ TEST_CASE("events that nobody takes are bounded: later ones are dropped and coun
   TransferJob job;
   JobResult result;
   result.success = true;
-  for (std::uint64_t i = 0; i < FsShared::kEventsMax + 3; ++i) {
+  for (std::uint64_t i = 0; i < EventQueue::kEventsMax + 3; ++i) {
     job.keys = tier_keys(i, 1);
     storage.job_ended(job, result);
   }
-  CHECK(shared->events.size() == FsShared::kEventsMax);
-  CHECK(shared->events.front().keys == tier_keys(0, 1));
-  CHECK(shared->events_dropped == 3);
+  std::uint64_t dropped = 0;
+  const auto events = shared->events.take(dropped);
+  CHECK(events.size() == EventQueue::kEventsMax);
+  CHECK(events.front().keys == tier_keys(0, 1));
+  CHECK(dropped == 3);
+  CHECK(shared->events.take(dropped).empty());
+  CHECK(dropped == 0);
 }
 
 TEST_CASE("events that were dropped are said aloud once they are taken", "[fs][io][events]") {
@@ -148,14 +152,14 @@ TEST_CASE("events that were dropped are said aloud once they are taken", "[fs][i
   f.start();
   f.store_named(0, 1);
   std::vector<JobId> ids;
-  for (std::size_t i = 1; i < FsShared::kEventsMax + 3; ++i) {
+  for (std::size_t i = 1; i < EventQueue::kEventsMax + 3; ++i) {
     ids.push_back(f.submit(f.job(false, tier_keys(0, 1))));
     if (ids.size() < 512) continue;
     for (const JobId& id : ids) f.end_of(id);
     ids.clear();
   }
   for (const JobId& id : ids) f.end_of(id);
-  CHECK(f.tier->take_events().size() == FsShared::kEventsMax);
+  CHECK(f.tier->take_events().size() == EventQueue::kEventsMax);
   CHECK(f.log().find("3 events were dropped") != std::string::npos);
   f.store_named(1, 1);
   CHECK(f.tier->take_events().size() == 1);  // room again

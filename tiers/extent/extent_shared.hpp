@@ -1,6 +1,6 @@
 #pragma once
 
-#include "kv_offload/messages/offloading_event.hpp"
+#include "kv_offload/tiers/event_queue.hpp"
 #include "kv_offload/tiers/extent/extent_volume.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
 
@@ -46,9 +46,6 @@ struct ExtentCounters {
 /// What the tier's actor and its lane have in common. Any thread.
 struct ExtentShared {
   static constexpr std::size_t kForgetsMax = 1024;  // like the engine's calls_max
-  static constexpr std::size_t kEventKeysMax = 1U
-                                               << 20;  // in events nobody took; 72 MiB at the most
-  static constexpr std::size_t kEventsMax = 1U << 16;
 
   explicit ExtentShared(TierSink* to) : sink(to) {}
 
@@ -56,28 +53,17 @@ struct ExtentShared {
   std::atomic<bool> is_open{false};
   std::unique_ptr<ExtentVolume> volume;
   ExtentCounters counters;
+  EventQueue events;
 
   std::atomic<bool> has_news{false};  ///< a forget or a namespace waits for the lane
   std::mutex mutex;                   // guards what follows
   std::deque<ForgetWork> forgets;
   std::size_t forgets_open = 0;  // taken and not answered
   std::optional<ExtentNamespace> next_namespace;
-  std::vector<OffloadingEvent> events;
-  std::size_t event_keys = 0;
-  std::uint64_t events_dropped = 0;  // since they were taken last
 
   std::recursive_mutex sink_mutex;  // guards the sink, which may call its tier
   TierSink* sink;                   // null once the tier was stopped
 
-  void add_event(OffloadingEvent event) {
-    const std::lock_guard lock(mutex);
-    if (events.size() >= kEventsMax || event_keys + event.keys.size() > kEventKeysMax) {
-      ++events_dropped;
-      return;
-    }
-    event_keys += event.keys.size();
-    events.push_back(std::move(event));
-  }
   /// A lane that outlives its tier finds no sink.
   void forgot(ForgetId id, std::uint64_t chunks, std::string error) {
     {

@@ -251,7 +251,7 @@ void ExtentStorage::job_ended(const TransferJob& job, const JobResult& result) {
   event.keys = job.keys;
   event.medium = Medium::storage;
   event.locality = config_.locality;
-  shared_->add_event(std::move(event));
+  shared_->events.add(std::move(event));
 }
 
 }  // namespace kv_offload

@@ -214,7 +214,7 @@ void SegmentCleaner::drop_all() {
     if (const auto record = record_of(slot)) event.keys.push_back(record->key);
   }
   shared_.counters.evicted_chunks += dropped;
-  if (!event.keys.empty()) shared_.add_event(std::move(event));
+  if (!event.keys.empty()) shared_.events.add(std::move(event));
 }
 
 void SegmentCleaner::finish(bool is_wiped) {

@@ -362,7 +362,7 @@ void FsCapacity::flush_removed() {
   event.medium = Medium::storage;
   event.locality = options_.locality;
   event.keys = std::exchange(removed_, {});
-  shared_.add_event(std::move(event));
+  shared_.events.add(std::move(event));
 }
 
 void FsCapacity::publish_counters() {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "kv_offload/messages/offload_key.hpp"
-#include "kv_offload/messages/offloading_event.hpp"
+#include "kv_offload/tiers/event_queue.hpp"
 #include "kv_offload/tiers/fs/file_mapper.hpp"
 #include "kv_offload/tiers/fs/fs_namespace.hpp"
 
@@ -36,8 +36,6 @@ struct FsCapacityCounters {
 
 /// What the lane tells the tier's actor about its files, and the other way. Any thread.
 struct FsShared {
-  /// Events that nobody took; an engine takes them at every step.
-  static constexpr std::size_t kEventsMax = 1U << 16;
   /// Forgotten keys that the index was not told of yet. Beyond it they count until they are met: less
   /// is stored than could be, never more.
   static constexpr std::size_t kForgottenMax = 1U << 16;
@@ -53,6 +51,7 @@ struct FsShared {
       true};  ///< O_DIRECT works in this directory; set before the first job
 
   FsCapacityCounters counters;
+  EventQueue events;
   /// Made by the start and the lane's from then on; the lane looks at it only if this is set.
   std::atomic<bool> has_capacity{false};
   std::unique_ptr<FsCapacity> capacity;
@@ -63,16 +62,7 @@ struct FsShared {
   std::optional<FileMapper> next_mapper;
   std::unique_ptr<FsNamespace> next_namespace;  // with a capacity only
   std::deque<OffloadKey> forgotten;             // their files were removed by a forget
-  std::vector<OffloadingEvent> events;
-  std::uint64_t events_dropped = 0;  // since they were taken last
 
-  void add_event(OffloadingEvent event) {
-    const std::lock_guard lock(mutex);
-    if (events.size() < kEventsMax)
-      events.push_back(std::move(event));
-    else
-      ++events_dropped;
-  }
   void add_forgotten(const OffloadKey& key) {
     const std::lock_guard lock(mutex);
     if (forgotten.size() >= kForgottenMax) return;

@@ -305,7 +305,7 @@ void FsStorage::job_ended(const TransferJob& job, const JobResult& result) {
     std::erase_if(event.keys, [&](const OffloadKey& key) { return !capacity->knows(key); });
     if (event.keys.empty()) return;
   }
-  shared_->add_event(std::move(event));
+  shared_->events.add(std::move(event));
 }
 
 // --- the capacity ---------------------------------------------------------------------------------

@@ -244,16 +244,11 @@ Expected<Ok> FsTier::set_revision(const std::string& revision) {
 }
 
 std::vector<OffloadingEvent> FsTier::take_events() {
-  std::vector<OffloadingEvent> events;
   std::uint64_t dropped = 0;
-  {
-    const std::lock_guard lock(shared_->mutex);
-    events.swap(shared_->events);
-    dropped = std::exchange(shared_->events_dropped, 0);
-  }
+  auto events = shared_->events.take(dropped);
   if (dropped > 0)
-    log(std::to_string(dropped) + " events were dropped: " +
-        std::to_string(FsShared::kEventsMax) + " waited already and nobody took them");
+    log(std::to_string(dropped) +
+        " events were dropped: too many waited already and nobody took them");
   return events;
 }
 
