@@ -44,6 +44,13 @@ kv_offload_require_package(nlohmann_json nlohmann-json3-dev CONFIG)
 kv_offload_require_package(spdlog libspdlog-dev CONFIG)
 kv_offload_require_package(absl libabsl-dev CONFIG)
 kv_offload_require_package(OpenSSL libssl-dev)
+kv_offload_require_package(CURL libcurl4-openssl-dev 7.85)
+kv_offload_require_package(pugixml libpugixml-dev CONFIG)
+find_path(KV_OFFLOAD_ASIO asio/io_context.hpp)
+mark_as_advanced(KV_OFFLOAD_ASIO)
+if(NOT KV_OFFLOAD_ASIO)
+  message(FATAL_ERROR "kv_offload needs Asio's headers: install the Debian package libasio-dev")
+endif()
 kv_offload_require_module(LIBURING liburing liburing-dev)
 kv_offload_require_module(XXHASH libxxhash libxxhash-dev)
 
@@ -51,7 +58,10 @@ add_library(kv_offload_options INTERFACE)
 target_include_directories(kv_offload_options INTERFACE "${CMAKE_BINARY_DIR}/include")
 target_compile_options(kv_offload_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast)
-target_compile_definitions(kv_offload_options INTERFACE CAF_ENABLE_TYPE_ID_CHECKS ASIO_STANDALONE)
+# Asio 1.22 looks for std::aligned_alloc before it includes any header of the library that would say so: without the
+# last one, files that include Asio first free with delete what others took with aligned_alloc.
+target_compile_definitions(kv_offload_options INTERFACE
+  CAF_ENABLE_TYPE_ID_CHECKS ASIO_STANDALONE ASIO_HAS_STD_ALIGNED_ALLOC)
 target_link_libraries(kv_offload_options INTERFACE Threads::Threads)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # ccache can reuse what was compiled with a precompiled header only if GCC names that header in its output.

@@ -7,6 +7,7 @@
 #include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/eviction/eviction_registry.hpp"
 #include "kv_offload/tiers/io_mode.hpp"
+#include "kv_offload/tiers/obj/obj_config.hpp"
 #include "kv_offload/tiers/secondary_tier_registry.hpp"
 
 #include <algorithm>
@@ -191,6 +192,10 @@ Problem check_eviction(const EngineConfig& config) {
 
 /// Where a tier that counts its bytes keeps them; empty for others.
 std::string place_of(const SecondaryTierConfig& tier) {
+  if (tier.type == "obj") {
+    const auto obj = parse_obj_config(tier.node, "");
+    return obj ? to_string(obj->place) + "/" + obj->prefix : std::string();
+  }
   const char* key = tier.type == "extent" ? "path" : tier.type == "fs" ? "root_dir" : nullptr;
   const ConfigNode* node = key != nullptr ? tier.node.find(key) : nullptr;
   const auto* text = node != nullptr ? std::get_if<std::string>(&node->value()) : nullptr;
@@ -210,8 +215,10 @@ Problem check_places(const EngineConfig& config) {
     for (std::size_t j = 0; j < i; ++j)
       if (tiers[j].type == tiers[i].type && place_of(tiers[j]) == place &&
           (counts(tiers[i]) || counts(tiers[j])))
-        return refuse(tier_path(i) + (tiers[i].type == "fs" ? ".root_dir" : ".path"), quoted(place),
-                      "another place than that of " + tier_path(j));
+        return refuse(tier_path(i) + (tiers[i].type == "fs"    ? ".root_dir"
+                                      : tiers[i].type == "obj" ? ".prefix"
+                                                               : ".path"),
+                      quoted(place), "another place than that of " + tier_path(j));
   }
   return std::nullopt;
 }

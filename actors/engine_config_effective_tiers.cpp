@@ -4,7 +4,9 @@
 #include "kv_offload/tiers/extent/extent_geometry.hpp"
 #include "kv_offload/tiers/fs/fs_config.hpp"
 #include "kv_offload/tiers/io_mode.hpp"
+#include "kv_offload/tiers/obj/obj_config.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -78,6 +80,35 @@ class TierRows {
     add("rewrite_share", number_text(tier.rewrite_share), "of a segment's rows");
     common(tier);
   }
+  void obj(const ObjConfig& tier) {
+    const auto ms = [](Duration d) {
+      return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
+    };
+    derived("place", to_string(tier.place), "", "store_config");
+    derived("region", tier.place.region, "", "store_config.region, AWS_REGION, AWS_DEFAULT_REGION");
+    add("prefix", tier.prefix.empty() ? "(none)" : tier.prefix);
+    add("capacity_bytes",
+        tier.capacity_bytes ? std::to_string(*tier.capacity_bytes) : "(unbounded)",
+        tier.capacity_bytes ? "bytes" : "");
+    add("existence", tier.existence == ObjExistence::manifest ? "manifest" : "head");
+    if (tier.existence == ObjExistence::manifest) {
+      add("manifest_keys_max", std::to_string(tier.manifest_keys_max), "keys");
+      add("manifest_refresh_ms", ms(tier.manifest_refresh), "ms");
+    }
+    add("verdicts_max", std::to_string(tier.verdicts_max), "keys");
+    add("positive_ttl_ms", ms(tier.positive_ttl), "ms");
+    add("negative_ttl_ms", ms(tier.negative_ttl), "ms");
+    add("max_inflight", std::to_string(tier.max_inflight), "requests per direction");
+    add("max_probes", std::to_string(tier.max_probes), "requests");
+    add("connect_timeout_ms", ms(tier.connect_timeout), "ms");
+    add("probe_timeout_ms", ms(tier.probe_timeout), "ms");
+    add("request_timeout_ms", ms(tier.request_timeout), "ms");
+    add("if_none_match", tier.if_none_match ? "true" : "false");
+    add("start_unreachable", tier.start_unreachable ? "true" : "false");
+    add("foreign_files", tier.refuse_foreign ? "refuse" : "accept");
+    add("checksum", tier.checksum ? "on" : "off");
+    add("enable_kv_events", tier.enable_kv_events ? "true" : "false");
+  }
 
  private:
   EffectiveRows& rows_;
@@ -91,6 +122,7 @@ void add_own_rows(EffectiveRows& rows, const EngineConfig& config, const Seconda
                   const std::string& path) {
   ConfigNode rest = tier.node;
   if (auto* keys = rest.object()) keys->erase("backpressure");  // resolved: add_admission_rows
+  hide_obj_secrets(rest);  // whatever the type is called: a misspelt one must not show them either
   const std::uint64_t row_bytes = config.row_bytes();
   TierRows own(rows, config, path, rest);
   if (tier.type == "fs" && row_bytes > 0) {
@@ -101,6 +133,8 @@ void add_own_rows(EffectiveRows& rows, const EngineConfig& config, const Seconda
       if (const auto geometry =
               ExtentGeometry::make(extent->capacity_bytes, extent->segment_bytes, row_bytes))
         own.extent(*extent, *geometry);
+  } else if (tier.type == "obj" && row_bytes > 0) {
+    if (const auto obj = parse_obj_config(tier.node, path, row_bytes)) own.obj(*obj);
   }
   rows.tree(path, rest);
 }

@@ -3,6 +3,7 @@
 #include "kv_offload/actors/engine_config_warnings.hpp"
 #include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/example/example_tier.hpp"
+#include "kv_offload/tiers/obj/obj_config.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -116,6 +117,24 @@ void warn_about_bounds(const EngineConfig& config, std::size_t i, Warnings& warn
                      " MiB of memory here");
 }
 
+/// What an object store's way gives away.
+void warn_about_stores(const EngineConfig& config, std::size_t i, Warnings& warnings) {
+  const SecondaryTierConfig& tier = config.secondary_tiers[i];
+  if (tier.type != "obj") return;
+  const auto obj = parse_obj_config(tier.node, tier_path(i), config.row_bytes());
+  if (!obj) return;
+  const bool is_here = obj->place.host.starts_with("127.") ||
+                       obj->place.host.starts_with("localhost") ||
+                       obj->place.host.starts_with("[::1]");
+  if (obj->place.scheme == "http" && !is_here)
+    warnings.push_back(tier_path(i) + ".store_config.scheme: http to " + obj->place.host +
+                       ": chunks travel unencrypted, and whoever sits on the way can change them");
+  if (obj->insecure_skip_verify)
+    warnings.push_back(tier_path(i) +
+                       ".store_config.insecure_skip_verify: true: any certificate is taken for " +
+                       obj->place.host + "'s");
+}
+
 }  // namespace
 
 void config_warnings::warn_about_tiers(const EngineConfig& config, Warnings& warnings) {
@@ -123,6 +142,7 @@ void config_warnings::warn_about_tiers(const EngineConfig& config, Warnings& war
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     warn_about_directories(config, i, warnings);
     warn_about_bounds(config, i, warnings);
+    warn_about_stores(config, i, warnings);
     const ConfigNode* events = tiers[i].node.find("enable_kv_events");
     const auto* on = events != nullptr ? std::get_if<bool>(&events->value()) : nullptr;
     if (on != nullptr && *on && !config.enable_kv_events)

@@ -7,6 +7,7 @@
 #include "kv_offload/bench/lookup.hpp"
 #include "kv_offload/bench/replay.hpp"
 #include "kv_offload/bench/report.hpp"
+#include "kv_offload/bench/serve_objects.hpp"
 #include "kv_offload/bench/simulate.hpp"
 #include "kv_offload/bench/stress.hpp"
 #include "kv_offload/bench/stress_faults.hpp"
@@ -124,6 +125,9 @@ void add_replay(CLI::App& app, ReplayOptions& options, Command& command) {
   add_output_options(*replay, options.output);
   add_number<std::size_t>(*replay, "--requests", options.requests_max, 1, kChunksMax,
                           "only the first N requests");
+  add_number<std::uint32_t>(
+      *replay, "--engines", options.engines, 1, 16,
+      "deal the requests to N engines that share their secondary tiers (default 1)");
   add_choice<bool>(*replay, "--order", options.mode.head_most_recent,
                    {{"front", false}, {"back", true}},
                    "from which end the keys of a request are touched (default back)");
@@ -240,6 +244,23 @@ void refuse_options_of_others(const CLI::App& io, IoWhat what) {
           own.option, std::string("has no effect here; it goes with --what ") + own.names);
 }
 
+/// Of an obj tier; credentials come from the environment, as AWS tools take them.
+void add_store_options(CLI::App& app, std::optional<IoStore>& store) {
+  const auto add = [&](const char* name, std::string IoStore::*member, const char* help) {
+    return app.add_option_function<std::string>(
+        name,
+        [&store, member](const std::string& text) {
+          (store ? *store : store.emplace()).*member = text;
+        },
+        help);
+  };
+  auto* url = add("--store", &IoStore::endpoint,
+                  "endpoint of an object store, http://host:port or https://host:port");
+  url->needs(add("--bucket", &IoStore::bucket, "its bucket")->needs(url));
+  add("--region", &IoStore::region, "its region (default us-east-1)")->needs(url);
+  add("--ca-bundle", &IoStore::ca_bundle, "whom TLS trusts, a PEM file")->needs(url);
+}
+
 void add_io(CLI::App& app, IoOptions& options, Command& command) {
   auto* io = app.add_subcommand(
       "io", "what moving chunks costs, against fio and against the device's floor");
@@ -247,8 +268,10 @@ void add_io(CLI::App& app, IoOptions& options, Command& command) {
       *io, "--what", options.what,
       {{"transfer", IoWhat::transfer}, {"latency", IoWhat::latency}, {"memory", IoWhat::memory}},
       "stores and loads; loads beside stores; passes over memory (default transfer)");
-  add_choice<std::string>(*io, "--tier", options.shape.tier, {{"fs", "fs"}, {"extent", "extent"}},
-                          "type of the tier (default fs)");
+  add_choice<std::string>(
+      *io, "--tier", options.shape.tier, {{"fs", "fs"}, {"extent", "extent"}, {"obj", "obj"}},
+      "type of the tier (default fs); obj: on --store, else on a store in memory");
+  add_store_options(*io, options.shape.store);
   add_bytes(*io, "--chunk-bytes", options.shape.chunk_bytes,
             "size of a chunk, a multiple of 4KiB up to 4GiB (default 2MiB)");
   add_bytes(*io, "--set-bytes", options.shape.set_bytes,
@@ -349,6 +372,21 @@ void add_check_config(CLI::App& app, CheckConfigOptions& options, Command& comma
   });
 }
 
+void add_serve_objects(CLI::App& app, ObjectServerOptions& options, Command& command) {
+  auto* serve =
+      app.add_subcommand("serve-objects", "an S3 store in memory, on 127.0.0.1, until interrupted");
+  add_number<std::uint16_t>(*serve, "--port", options.port, 0, 65535,
+                            "port; 0 picks one (default 0)");
+  serve->add_option("--bucket", options.bucket, "its one bucket (default kv-cache)");
+  serve->add_flag("--discard", options.discard_bodies,
+                  "keep lengths and metadata alone; bytes come back as zeros");
+  serve->callback([&options, &command] {
+    command = [&options](std::ostream& out, std::ostream& err) {
+      return serve_objects(options, out, err);
+    };
+  });
+}
+
 std::string one_line(std::string text) {
   for (char& c : text)
     if (c == '\n') c = ' ';
@@ -368,6 +406,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   LookupBenchOptions lookup;
   InspectOptions inspect;
   CheckConfigOptions check;
+  ObjectServerOptions serve;
   Command command;
   add_replay(app, replay, command);
   add_simulate(app, simulate, command);
@@ -376,13 +415,14 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   add_io(app, io, command);
   add_lookup(app, lookup, command);
   add_check_config(app, check, command);
+  add_serve_objects(app, serve, command);
   const auto named = [&](const CLI::App* command_app) {
     return command_app->get_name() == argv[1];
   };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
     err << "kv-offload-bench: " << one_line(argv[1])
-        << ": no such subcommand; expected one of: check-config, inspect, io, replay, simulate, "
-           "stress\n";
+        << ": no such subcommand; expected one of: check-config, inspect, io, lookup, replay, "
+           "serve-objects, simulate, stress\n";
     return kUsageError;
   }
   try {

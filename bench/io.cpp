@@ -4,9 +4,11 @@
 #include "kv_offload/bench/io_floor.hpp"
 #include "kv_offload/bench/io_latency.hpp"
 #include "kv_offload/bench/io_memory.hpp"
+#include "kv_offload/bench/io_obj_floor.hpp"
 #include "kv_offload/bench/io_tier.hpp"
 #include "kv_offload/bench/markdown.hpp"
 #include "kv_offload/bench/median.hpp"
+#include "kv_offload/bench/object_store_process.hpp"
 #include "kv_offload/bench/progress.hpp"
 #include "kv_offload/bench/report.hpp"
 #include "kv_offload/bench/text_table.hpp"
@@ -15,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <ostream>
 #include <utility>
 #include <vector>
@@ -63,7 +66,9 @@ Expected<std::vector<Block>> transfers(const IoOptions& options, const WorkDir& 
   std::vector<std::unique_ptr<IoContestant>> contestants;
   contestants.push_back(io_tier(options.shape, dir));
   if (options.engine) contestants.push_back(io_engine(options.shape, dir));
-  if (options.against_floor) contestants.push_back(io_floor(options.shape, dir));
+  if (options.against_floor)
+    contestants.push_back(options.shape.tier == "obj" ? io_obj_floor(options.shape)
+                                                      : io_floor(options.shape, dir));
   if (options.against_floor && options.shape.tier == "extent" &&
       why_no_fio(options.shape, true).empty())
     contestants.push_back(io_fio(options.shape, dir, true));
@@ -232,6 +237,12 @@ std::optional<std::string> wrong(const IoOptions& options) {
   if (shape.set_bytes < set_min || shape.set_bytes > kIoBytesMax)
     return refuse("--set-bytes", shape.set_bytes,
                   byte_range(set_min, kIoBytesMax) + ": at least " + least);
+  if (shape.tier != "obj" && shape.store)
+    return "--store: has no effect with --tier " + shape.tier + "; it goes with --tier obj";
+  if (shape.tier == "obj" && options.what != IoWhat::transfer)
+    return std::string("--tier: obj is not allowed with --what latency; expected fs or extent");
+  if (shape.tier == "obj" && options.against_fio)
+    return std::string("--against-fio: has no effect with --tier obj; fio has no such store");
   if (options.what != IoWhat::transfer) return std::nullopt;
   if (options.against_fio)
     if (const auto why = why_no_fio(shape, false); !why.empty())
@@ -241,7 +252,8 @@ std::optional<std::string> wrong(const IoOptions& options) {
 
 }  // namespace
 
-int run_io(const IoOptions& options, std::ostream& out, std::ostream& err) {
+int run_io(const IoOptions& given, std::ostream& out, std::ostream& err) {
+  IoOptions options = given;
   const auto fail = [&](const std::string& why, int status) {
     err << "kv-offload-bench: " << why << '\n';
     return status;
@@ -251,6 +263,17 @@ int run_io(const IoOptions& options, std::ostream& out, std::ostream& err) {
   if (const auto why = check_writable(options.output.json_file)) return fail(*why, kUsageError);
   if (const auto why = check_writable(options.markdown_file, "--markdown"))
     return fail(*why, kUsageError);
+  std::unique_ptr<ObjectStoreProcess> store;
+  if (options.shape.tier == "obj" && options.what == IoWhat::transfer && !options.shape.store) {
+    auto started = ObjectStoreProcess::start(!options.shape.checksum);  // first of all: it forks
+    if (!started) return fail(started.error().detail, kUsageError);
+    store = std::move(*started);
+    options.shape.store = IoStore{store->endpoint(),
+                                  ObjectStoreProcess::kBucket,
+                                  "us-east-1",
+                                  {},
+                                  {"AKID", "secret", {}, {}, {}}};
+  }
   const auto start = Clock::now();
   auto dir = WorkDir::open(options.dir);
   if (!dir) return fail(dir.error().detail, kUsageError);

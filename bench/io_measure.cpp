@@ -25,6 +25,17 @@ double wall_now() { return to_seconds(std::chrono::steady_clock::now().time_sinc
 
 }  // namespace
 
+S3Place IoStore::place() const {
+  S3Place place;
+  place.bucket = bucket;
+  place.region = region;
+  const auto mark = endpoint.find("://");
+  place.scheme = mark == std::string::npos ? "http" : endpoint.substr(0, mark);
+  place.host = mark == std::string::npos ? endpoint : endpoint.substr(mark + 3);
+  while (place.host.ends_with('/')) place.host.pop_back();
+  return place;
+}
+
 IoStopwatch::IoStopwatch() : wall_s_(wall_now()), cpu_s_(cpu_now()) {}
 
 IoFigure IoStopwatch::stop(const IoShape& shape) const {

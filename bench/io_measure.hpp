@@ -3,6 +3,8 @@
 #include "kv_offload/bench/latency.hpp"
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/messages/offload_key.hpp"
+#include "kv_offload/tiers/obj/credential_sources.hpp"
+#include "kv_offload/tiers/obj/s3_place.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -12,15 +14,26 @@
 
 namespace kv_offload::bench {
 
+/// The object store of a measurement.
+struct IoStore {
+  std::string endpoint;
+  std::string bucket;
+  std::string region = "us-east-1";
+  std::string ca_bundle;
+  CredentialSources credentials;  ///< empty: as the environment says
+  [[nodiscard]] S3Place place() const;
+};
+
 /// What is moved, the same for everybody who is compared.
 struct IoShape {
-  std::string tier = "fs";  ///< "fs" or "extent"
+  std::string tier = "fs";  ///< "fs", "extent" or "obj"
   std::uint64_t chunk_bytes = std::uint64_t{2} << 20;
   std::uint64_t set_bytes = std::uint64_t{1} << 30;  ///< stored, then loaded, in one measurement
   std::uint64_t spare_bytes = 0;                     ///< that an extent tier has room for besides
   std::uint32_t depth = 4;  ///< requests in flight of those compared; the tier chooses its own
   bool checksum = true;     ///< of the tier; the others have none
   std::optional<std::string> io;  ///< the tier's backend by name, as in the configuration
+  std::optional<IoStore> store;   ///< of an obj tier
   [[nodiscard]] std::uint64_t chunks() const { return set_bytes / chunk_bytes; }
 };
 

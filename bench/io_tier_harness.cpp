@@ -27,6 +27,18 @@ ConfigNode io_tier_parameters(const IoShape& shape, const std::filesystem::path&
     keys["path"] = (dir / "chunks.extent").string();
     keys["capacity_bytes"] =
         shape.set_bytes + shape.set_bytes / 10 + (std::uint64_t{64} << 20) + shape.spare_bytes;
+  } else if (shape.tier == "obj") {
+    const IoStore& store = *shape.store;
+    nlohmann::json place{
+        {"bucket", store.bucket}, {"endpoint_override", store.endpoint}, {"region", store.region}};
+    if (!store.ca_bundle.empty()) place["ca_bundle"] = store.ca_bundle;
+    if (!store.credentials.access_key.empty()) {
+      place["access_key"] = store.credentials.access_key;
+      place["secret_key"] = store.credentials.secret_key;
+    }
+    keys["store_config"] = place;
+    keys["prefix"] = "kv-offload-bench";
+    keys["max_inflight"] = shape.depth;  // connections, not bytes, are what the tier bounds
   } else {
     keys["root_dir"] = dir.string();
   }
@@ -132,7 +144,8 @@ Expected<Ok> IoTierHarness::start(const std::filesystem::path& dir) {
   stop();
   if (auto made = make_region(); !made) return made;
   TierConfig config;
-  place_ = dir.string();
+  place_ =
+      shape_.tier == "obj" ? shape_.store->endpoint + "/" + shape_.store->bucket : dir.string();
   config.type = shape_.tier;
   config.node = io_tier_parameters(shape_, dir);
   config.path = "secondary_tiers[0]";

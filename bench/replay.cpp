@@ -3,6 +3,7 @@
 #include "kv_offload/actors/admission_page.hpp"
 #include "kv_offload/bench/engine_setup.hpp"
 #include "kv_offload/bench/progress.hpp"
+#include "kv_offload/bench/replay_engines.hpp"
 #include "kv_offload/bench/report.hpp"
 #include "kv_offload/bench/synthetic.hpp"
 #include "kv_offload/bench/text_table.hpp"
@@ -217,6 +218,7 @@ int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& er
   defaults.tokens_per_chunk = kTraceTokensPerChunk;
   auto config = make_engine_config(options.engine, defaults, *dir);
   if (!config) return refuse(to_string(config.error()));
+  if (options.engines > 1) return run_replay_engines(options, *config, *trace, out, err);
   auto engine = OffloadEngine::start(*config);
   if (!engine) return refuse(to_string(engine.error()));
   OffloadEngine& running = **engine;

@@ -18,6 +18,8 @@ struct ReplayOptions {
   std::optional<std::string> synthetic;
   std::size_t requests_max = std::numeric_limits<std::size_t>::max();
   ReplayMode mode;
+  std::uint32_t engines =
+      1;                 ///< the trace is dealt to so many engines that share their secondary tiers
   bool explain = false;  ///< print what admission decided and why
   std::uint64_t metrics_hold_seconds =
       0;  ///< keep the engine and its metrics port this long afterwards

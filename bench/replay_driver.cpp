@@ -33,6 +33,10 @@ void ReplayDriver::run(const Trace& trace,
       std::this_thread::sleep_until(start + from_seconds(request.timestamp_ms / 1e3));
     play(request);
   }
+  settle();
+}
+
+void ReplayDriver::settle() {
   if (!window_.wait_idle(patience_)) ++totals_.window_timeouts;
 }
 

@@ -50,6 +50,10 @@ class ReplayDriver {
   /// Stops early when `keep_going` (asked before each request) answers false or the engine has failed.
   /// Ends when every cascade has ended or its deadline has passed.
   void run(const Trace& trace, const std::function<bool(const ReplayTotals&)>& keep_going);
+  /// One request, for callers that have several drivers.
+  void step(const TraceRequest& request) { play(request); }
+  /// Until every cascade of this driver has ended.
+  void settle();
   [[nodiscard]] const ReplayTotals& totals() const { return totals_; }
   [[nodiscard]] CascadeWindow::Totals cascades() const { return window_.totals(); }
 

@@ -67,6 +67,29 @@ ChunkDigest ChunkDigester::copy_and_digest(const OffloadKey& key, std::span<cons
   return finish(key, from.size(), canonical_of(XXH3_128bits_digest(&state)));
 }
 
+struct DigestStream::State {
+  XXH3_state_t xxh3;
+};
+
+DigestStream::DigestStream() : state_(std::make_unique<State>()) { begin(); }
+DigestStream::~DigestStream() = default;
+DigestStream::DigestStream(DigestStream&&) noexcept = default;
+DigestStream& DigestStream::operator=(DigestStream&&) noexcept = default;
+
+void DigestStream::begin() {
+  XXH3_128bits_reset(&state_->xxh3);
+  bytes_ = 0;
+}
+
+void DigestStream::take(std::span<const std::byte> piece) {
+  XXH3_128bits_update(&state_->xxh3, piece.data(), piece.size());
+  bytes_ += piece.size();
+}
+
+ChunkDigest DigestStream::finish(const ChunkDigester& digester, const OffloadKey& key) const {
+  return digester.finish(key, bytes_, canonical_of(XXH3_128bits_digest(&state_->xxh3)));
+}
+
 ChunkDigest ChunkDigester::finish(const OffloadKey& key, std::uint64_t length,
                                   const Hash& inner) const {
   std::array<std::byte, 16 + 1 + OffloadKey::kMaxBytes + 8 + 16> message;

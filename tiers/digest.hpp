@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -32,10 +33,31 @@ class ChunkDigester {
                               std::span<std::byte> to) const;
 
  private:
+  friend class DigestStream;
   [[nodiscard]] ChunkDigest finish(const OffloadKey& key, std::uint64_t length,
                                    const std::array<std::byte, 16>& inner) const;
 
   std::array<std::byte, 16> namespace_hash_;
+};
+
+/// The digest of bytes that come piece by piece. One owner; may be used again after begin().
+class DigestStream {
+ public:
+  DigestStream();
+  ~DigestStream();
+  DigestStream(DigestStream&&) noexcept;
+  DigestStream& operator=(DigestStream&&) noexcept;
+
+  void begin();
+  void take(std::span<const std::byte> piece);
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  /// Of everything taken since begin(), as `digester` would say of it at once.
+  [[nodiscard]] ChunkDigest finish(const ChunkDigester& digester, const OffloadKey& key) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+  std::uint64_t bytes_ = 0;
 };
 
 /// Name of the extended attribute that carries the digest of a file's bytes.

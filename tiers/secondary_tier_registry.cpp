@@ -3,6 +3,8 @@
 #include "kv_offload/tiers/example/example_tier.hpp"
 #include "kv_offload/tiers/extent/extent_tier.hpp"
 #include "kv_offload/tiers/fs/fs_tier.hpp"
+#include "kv_offload/tiers/obj/obj_namespace.hpp"
+#include "kv_offload/tiers/obj/obj_tier.hpp"
 
 #include <exception>
 #include <utility>
@@ -42,6 +44,24 @@ TierType extent_type() {
     if (!config) return config.error();
     const auto mapper = FileMapper::make("/", tier.identity);
     if (!mapper) return mapper.error();
+    return std::nullopt;
+  };
+  return type;
+}
+
+TierType obj_type() {
+  TierType type;
+  type.make = [](const TierConfig& tier,
+                 TierEnvironment environment) -> Expected<std::unique_ptr<SecondaryTier>> {
+    auto config = parse_obj_config(tier.node, tier.path);
+    if (!config) return config.error();
+    return ObjTier::make(*config, tier.identity, std::move(environment), tier.faults);
+  };
+  type.validate = [](const TierConfig& tier) -> std::optional<OffloadError> {
+    const auto config = parse_obj_config(tier.node, tier.path, tier.row_bytes);
+    if (!config) return config.error();
+    const auto name_space = ObjNamespace::make(config->prefix, tier.identity);
+    if (!name_space) return name_space.error();
     return std::nullopt;
   };
   return type;
@@ -125,6 +145,7 @@ SecondaryTierRegistry& secondary_tiers() {
     auto* built = new SecondaryTierRegistry;  // never destroyed: engines may outlive static storage
     (void)built->register_tier("fs", fs_type());
     (void)built->register_tier("extent", extent_type());
+    (void)built->register_tier("obj", obj_type());
     (void)built->register_tier("example", example_type());
     return built;
   }();

@@ -58,7 +58,7 @@ class KV_OFFLOAD_EXPORT SecondaryTierRegistry {
   std::map<std::string, TierType> types_;
 };
 
-/// The registry of this process, with the built-in tiers "fs", "extent" and "example".
+/// The registry of this process, with the built-in tiers "fs", "extent", "obj" and "example".
 KV_OFFLOAD_EXPORT SecondaryTierRegistry& secondary_tiers();
 
 }  // namespace kv_offload

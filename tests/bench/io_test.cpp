@@ -168,22 +168,26 @@ TEST_CASE_METHOD(Fixture, "a file that cannot be written is named with the optio
 }
 
 TEST_CASE("io refuses what its command line does not allow, in one line that names the option") {
-  const std::vector<std::vector<std::string>> wrong = {{"--tier", "obj"},
-                                                       {"--what", "disk"},
-                                                       {"--depth", "0"},
-                                                       {"--pairs", "0"},
-                                                       {"--load-share", "2"},
-                                                       {"--set-bytes", "none"},
-                                                       {"--set-bytes", "0"},
-                                                       {"--set-bytes", "1"},
-                                                       {"--set-bytes", "5GiB"},
-                                                       {"--chunk-bytes", "0"},
-                                                       {"--chunk-bytes", "1"},
-                                                       {"--chunk-bytes", "5000"},
-                                                       {"--set-bytes", "4MiB"},
-                                                       {"--io", "foo"},
-                                                       {"--markdown", "/nonexistent/x.md"},
-                                                       {"--json", "/nonexistent/x.json"}};
+  const std::vector<std::vector<std::string>> wrong = {
+      {"--tier", "tape"},
+      {"--bucket", "b"},
+      {"--store", "http://127.0.0.1:1"},
+      {"--store", "http://127.0.0.1:1", "--bucket", "bbb"},
+      {"--what", "disk"},
+      {"--depth", "0"},
+      {"--pairs", "0"},
+      {"--load-share", "2"},
+      {"--set-bytes", "none"},
+      {"--set-bytes", "0"},
+      {"--set-bytes", "1"},
+      {"--set-bytes", "5GiB"},
+      {"--chunk-bytes", "0"},
+      {"--chunk-bytes", "1"},
+      {"--chunk-bytes", "5000"},
+      {"--set-bytes", "4MiB"},
+      {"--io", "foo"},
+      {"--markdown", "/nonexistent/x.md"},
+      {"--json", "/nonexistent/x.json"}};
   for (const auto& words : wrong) {
     std::string err;
     CAPTURE(words);
@@ -191,6 +195,43 @@ TEST_CASE("io refuses what its command line does not allow, in one line that nam
     CHECK(std::count(err.begin(), err.end(), '\n') == 1);
     CHECK(err.find(words[0]) != std::string::npos);
   }
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "an obj tier is measured on a store in memory, beside a straight libcurl program",
+                 "[bench][engine]") {
+  options.shape.tier = "obj";
+  options.against_floor = true;
+  options.shape.checksum = GENERATE(true, false);
+  const json document = run();
+  for (std::size_t block = 0; block < 2; ++block) {
+    for (const char* who : {"tier", "floor: libcurl"}) {
+      const json& figures = series(document, block, who);
+      CHECK(figures["values"].size() == 2);
+      CHECK(figures["median"].get<double>() > 0);
+      CHECK(figures["cpu_us_per_chunk"].get<double>() > 0);
+    }
+    CHECK(series(document, block, "floor: libcurl")["ratio"]["median"].get<double>() > 0);
+  }
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "an obj tier is measured where it can be, and refused in one line where not") {
+  options.shape.tier = "obj";
+  SECTION("latencies") { options.what = IoWhat::latency; }
+  SECTION("beside fio") { options.against_fio = true; }
+  SECTION("a store that is not there") {
+    options.shape.store =
+        IoStore{"http://127.0.0.1:1", "bucket", "us-east-1", {}, {"key", "secret", {}, {}, {}}};
+    std::ostringstream out;
+    CHECK(run_io(options, out, err) == kCheckFailed);
+    CHECK(err.str().find("not reachable") != std::string::npos);
+    CHECK(err.str().find("secret") == std::string::npos);
+    return;
+  }
+  run(kUsageError);
+  const std::string line = err.str();
+  CHECK(std::count(line.begin(), line.end(), '\n') == 1);
 }
 
 TEST_CASE("io refuses an option that its measurement does not look at") {

@@ -111,6 +111,27 @@ TEST_CASE_METHOD(Fixture, "a replay finds in the tier what the primary tier had 
   CHECK(d["verified_chunks"] == d["loaded_chunks"]);
 }
 
+TEST_CASE_METHOD(Fixture, "engines that share a directory find together what one alone finds",
+                 "[bench][engine]") {
+  const Run one = replay();
+  REQUIRE(one.status == kHeld);
+  options.engine.dir = (dir.path() / "shared").string();
+  options.engines = 3;
+  const Run three = replay();
+  INFO(three.err);
+  REQUIRE(three.status == kHeld);
+  const json& document = three.document;
+  CHECK(document["hit_chunks"] == one.document["hit_chunks"]);
+  CHECK(document["chunk_references"] == one.document["chunk_references"]);
+  CHECK(document["mismatches"] == 0);
+  REQUIRE(document["engines"].size() == 3);
+  for (const json& engine : document["engines"]) {
+    CHECK(engine["requests"] == 20);
+    CHECK(engine["tiers"]["1:fs"]["hit_chunks"].get<int>() > 0);
+  }
+  for (const json& promise : document["promises"]) CHECK(promise["held"].get<bool>());
+}
+
 TEST_CASE_METHOD(Fixture, "a second replay finds the first one's chunks on disk",
                  "[bench][engine]") {
   REQUIRE(replay().status == kHeld);

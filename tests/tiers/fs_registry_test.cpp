@@ -30,17 +30,18 @@ ConfigNode::Object rooted(const std::string& path) {
 }
 
 TEST_CASE("the built-in tiers are there", "[fs][registry]") {
-  CHECK(secondary_tiers().types() == std::vector<std::string>{"example", "extent", "fs"});
+  CHECK(secondary_tiers().types() == std::vector<std::string>{"example", "extent", "fs", "obj"});
 }
 
 TEST_CASE("an unknown or missing type is an error that lists the known ones", "[fs][registry]") {
   const auto unknown = secondary_tiers().validate(config("fs_python"));
   REQUIRE(unknown);
   CHECK(unknown->code == OffloadErrc::invalid_config);
-  CHECK(unknown->detail ==
-        "secondary_tiers[0].type: \"fs_python\" is not a tier type; known: example, extent, fs");
+  CHECK(
+      unknown->detail ==
+      "secondary_tiers[0].type: \"fs_python\" is not a tier type; known: example, extent, fs, obj");
   CHECK(secondary_tiers().validate(config(""))->detail ==
-        "secondary_tiers[0].type: required, one of: example, extent, fs");
+        "secondary_tiers[0].type: required, one of: example, extent, fs, obj");
   CHECK_FALSE(secondary_tiers().make(config("fs_python"), {}));
 }
 

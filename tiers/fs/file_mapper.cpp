@@ -1,9 +1,9 @@
 #include "kv_offload/tiers/fs/file_mapper.hpp"
 
 #include "kv_offload/tiers/fs/small_file.hpp"
+#include "kv_offload/tiers/sha256.hpp"
 
 #include <nlohmann/json.hpp>
-#include <openssl/sha.h>
 
 #include <algorithm>
 #include <array>
@@ -48,12 +48,6 @@ nlohmann::json identity_fields(const NamespaceIdentity& id) {
   if (!id.revision.empty()) fields["revision"] = id.revision;
   if (!id.tenant.empty()) fields["tenant"] = id.tenant;
   return fields;
-}
-
-std::string sha256_hex(std::string_view text) {
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  ::SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return to_hex(std::as_bytes(std::span(digest)));
 }
 
 /// What the digest is made of, and what config.json says. Throws where a string is not UTF-8.

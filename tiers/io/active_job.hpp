@@ -22,6 +22,8 @@ class ActiveJob {
 
   [[nodiscard]] const TransferJob& job() const { return job_; }
   [[nodiscard]] bool has_unstarted() const { return started_ < job_.keys.size(); }
+  /// Of job().keys; there is one while has_unstarted().
+  [[nodiscard]] std::size_t next_unstarted() const { return started_; }
   [[nodiscard]] std::size_t start_next() { return started_++; }
   [[nodiscard]] bool is_over() const { return ended_ == job_.keys.size(); }
 

@@ -2,6 +2,7 @@
 
 #include "kv_offload/tiers/secondary_tier.hpp"
 
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -26,6 +27,10 @@ class SinkGate {
     const JobId id = result.job_id;
     sink_->job_outcome(std::move(result));
     sink_->job_quiesced(id);
+  }
+  void forgot(ForgetId forget, std::uint64_t chunks, std::string error) {
+    const std::lock_guard lock(mutex_);
+    if (sink_ != nullptr) sink_->forgot(forget, chunks, std::move(error));
   }
   void lane_died(std::string why) {
     const std::lock_guard lock(mutex_);
