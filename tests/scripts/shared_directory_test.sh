@@ -9,7 +9,7 @@ with_store s3_store --cephfs
 config() { # FILE ROOT
   mkdir -p "$2"
   cat > "$1" << JSON
-{"chunk_bytes": "64KiB", "cpu_bytes_to_use": "8MiB", "identity": {"model_name": "test"}, "log_level": "error",
+{"chunk_bytes": "64KiB", "cpu_bytes_to_use": "64MiB", "identity": {"model_name": "test"}, "log_level": "error",
  "secondary_tiers": [{"type": "fs", "root_dir": "$2", "locality": "REMOTE"}]}
 JSON
 }
@@ -24,9 +24,9 @@ equal 'hit chunks of the second engine, chunk by chunk asked for' "$(number "$wo
 equal mismatches "$(number "$work/b" .mismatches)" 0
 
 # Both at once; one dies while it stores.
-replay --config "$work/a.json" --json "$work/dead" > /dev/null 2>&1 &
+replay --config "$work/a.json" --requests 120 --json "$work/dead" > /dev/null 2>&1 &
 victim=$!
-replay --config "$work/b.json" --json "$work/lives" > "$work/out" 2>&1 &
+replay --config "$work/b.json" --requests 120 --json "$work/lives" > "$work/out" 2>&1 &
 other=$!
 sleep 1
 kill -9 "$victim" 2> /dev/null || fail 'the first engine ended before it could be killed'
@@ -35,7 +35,7 @@ wait "$other" || fail "the engine that lives: $(cat "$work/out")"
 equal mismatches "$(number "$work/lives" .mismatches)" 0
 echo "left half-written: $(temporaries)"
 
-replay --config "$work/a.json" --json "$work/again" || fail 'a start after the death'
+replay --config "$work/a.json" --requests 120 --json "$work/again" || fail 'a start after the death'
 equal mismatches "$(number "$work/again" .mismatches)" 0
 equal 'hit chunks of a third run' "$(number "$work/again" .hit_chunks)" "$(number "$work/again" .chunk_references)"
 equal 'files left half-written' "$(temporaries)" 0

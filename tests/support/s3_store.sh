@@ -90,7 +90,8 @@ cd "$DIR"
 new_ca
 new_certificate localhost DNS:localhost,IP:127.0.0.1
 
-# `paxos propose interval`: a second is the default, and every pool waits for a round. `tcp_nodelay`: without it each
+# `mds tick interval`: the first look of a second client into a directory that another has written waits for it, and the
+# default is 5 s. `paxos propose interval`: a second is the default, and every pool waits for a round. `tcp_nodelay`: without it each
 # small answer takes 40 ms.
 cat > "$conf" << CONF
 [global]
@@ -132,6 +133,7 @@ mon data = $DIR/mon
 [mds.a]
 host = localhost
 mds data = $DIR/mds
+mds tick interval = 0.02
 [osd]
 osd data = $DIR/osd\$id
 osd objectstore = $store

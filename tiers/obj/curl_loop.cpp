@@ -1,6 +1,7 @@
 #include "kv_offload/tiers/obj/curl_loop.hpp"
 
 #include <absl/container/flat_hash_map.h>
+#include <absl/container/flat_hash_set.h>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
@@ -10,6 +11,9 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <optional>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -88,11 +92,12 @@ struct CurlLoop::Impl {
   struct Watched {
     explicit Watched(asio::io_context& loop, curl_socket_t fd) : descriptor(loop, fd) {}
     asio::posix::stream_descriptor descriptor;
-    int wanted = 0;
+    int wanted = 0;  // 0: idle, kept because the next request on the connection will want it
     bool reading = false;
     bool writing = false;
     bool gone = false;
   };
+  using Clock = asio::steady_timer::clock_type;
 
   Impl(asio::io_context& io, CurlOptions with)
       : loop(io), options(std::move(with)), timer(io), alive(std::make_shared<bool>(true)) {}
@@ -100,9 +105,14 @@ struct CurlLoop::Impl {
   asio::io_context& loop;
   const CurlOptions options;
   asio::steady_timer timer;
+  std::optional<Clock::time_point> wanted_at;  // when libcurl wants to be called, whatever happens
+  std::optional<Clock::time_point> armed_at;   // when the timer fires: never later than that
+  bool call_posted = false;
   const std::shared_ptr<bool> alive;  // handlers that outlive this find it false
   CURLM* multi = nullptr;
   absl::flat_hash_map<curl_socket_t, std::shared_ptr<Watched>> sockets;
+  absl::flat_hash_set<curl_socket_t>
+      connected;  // ours to close; others (of name look-ups) are not kept
   absl::flat_hash_map<ExchangeId, std::unique_ptr<Exchange>> running;
   std::vector<std::unique_ptr<Exchange>> idle;
   ExchangeId next_id = 1;
@@ -160,9 +170,9 @@ struct CurlLoop::Impl {
     const auto it = sockets.find(fd);
     if (what == CURL_POLL_REMOVE) {
       if (it == sockets.end()) return;
-      it->second->gone = true;
-      it->second->descriptor.release();  // cancels its waits; the socket is libcurl's
-      sockets.erase(it);
+      it->second->wanted = 0;
+      // Watching a connection anew for every request would cost more system calls than a small chunk.
+      if (!connected.contains(fd)) unwatch(fd);
       return;
     }
     std::shared_ptr<Watched> watched;
@@ -174,6 +184,26 @@ struct CurlLoop::Impl {
     }
     watched->wanted = what;
     arm(fd, watched);
+  }
+
+  void unwatch(curl_socket_t fd) {
+    const auto it = sockets.find(fd);
+    if (it == sockets.end()) return;
+    it->second->gone = true;
+    it->second->descriptor.release();  // cancels its waits; closes nothing
+    sockets.erase(it);
+  }
+
+  static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) {
+    const int fd = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (fd >= 0) static_cast<Impl*>(self)->connected.insert(fd);
+    return fd < 0 ? CURL_SOCKET_BAD : fd;
+  }
+  static int on_close(void* self, curl_socket_t fd) {
+    auto& impl = *static_cast<Impl*>(self);
+    impl.unwatch(fd);
+    impl.connected.erase(fd);
+    return ::close(fd);
   }
 
   void arm(curl_socket_t fd, const std::shared_ptr<Watched>& watched) {
@@ -206,14 +236,34 @@ struct CurlLoop::Impl {
     arm(fd, watched);
   }
 
+  /// libcurl sets a time for every request, and takes it back: setting the timer each time would cost 10 us and
+  /// more. It stays as it is while it fires early enough, and is set again then.
   void set_timer(long ms) {
-    if (ms < 0) {
-      timer.cancel();
-      return;
-    }
-    timer.expires_after(std::chrono::milliseconds(ms));
+    wanted_at.reset();
+    if (ms < 0) return;
+    if (ms == 0) return call_soon();
+    wanted_at = Clock::now() + std::chrono::milliseconds(ms);
+    arm_timer();
+  }
+  void call_soon() {
+    if (std::exchange(call_posted, true)) return;
+    asio::post(loop, [this, living = alive] {
+      if (!*living) return;
+      call_posted = false;
+      act(CURL_SOCKET_TIMEOUT, 0);
+    });
+  }
+  void arm_timer() {
+    if (armed_at && *armed_at <= *wanted_at) return;
+    armed_at = wanted_at;
+    timer.expires_at(*armed_at);
     timer.async_wait([this, living = alive](const std::error_code& error) {
-      if (!error && *living) act(CURL_SOCKET_TIMEOUT, 0);
+      if (error || !*living) return;
+      armed_at.reset();
+      if (!wanted_at) return;
+      if (Clock::now() < *wanted_at) return arm_timer();
+      wanted_at.reset();
+      act(CURL_SOCKET_TIMEOUT, 0);
     });
   }
 
@@ -298,6 +348,10 @@ struct CurlLoop::Impl {
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, kPieceBytes);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETFUNCTION, &on_open);
+    curl_easy_setopt(e, CURLOPT_OPENSOCKETDATA, this);
+    curl_easy_setopt(e, CURLOPT_CLOSESOCKETFUNCTION, &on_close);
+    curl_easy_setopt(e, CURLOPT_CLOSESOCKETDATA, this);
     curl_easy_setopt(e, CURLOPT_NETRC, static_cast<long>(CURL_NETRC_IGNORED));
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->error.data());
     curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, &on_header);
