@@ -229,14 +229,23 @@ TEST_CASE("a renewal changes who signs", "[obj][io]") {
   CHECK(f.sts.server.requests().back().body_bytes == first_bytes + 11);
 }
 
+TEST_CASE("a token service that stumbles once does not keep the tier from starting", "[obj][io]") {
+  WebIdentityFixture f;
+  f.sts.answer(503, "", 2);
+  f.sts.answer(200, TokenService::credentials("TEMP", 1h));
+  f.start();
+  CHECK(signer_of_last(f) == "TEMP");
+  CHECK(f.sts.server.requests().size() == 3);
+}
+
 TEST_CASE("an exchange that fails is said without the token", "[obj][io]") {
   WebIdentityFixture f;
   std::string expected;
   SECTION("refused") {
     f.sts.answer(403,
-                 "<ErrorResponse><Error><Code>AccessDenied</Code><Message>Not "
-                 "authorized</Message></Error></ErrorResponse>");
-    expected = "HTTP 403, AccessDenied: Not authorized";
+                 "<ErrorResponse><Error><Code>AccessDenied</Code><Message>Not authorized: "
+                 "web-token-must-not-be-shown</Message></Error></ErrorResponse>");
+    expected = "HTTP 403, AccessDenied";
   }
   SECTION("without a word") {
     f.sts.answer(500, "");

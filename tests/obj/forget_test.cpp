@@ -43,6 +43,14 @@ TEST_CASE("forgotten keys are gone, and the answer says how many there were", "[
   CHECK(f.store(tier_keys(1, 1)).fates == std::vector{KeyFate::done});  // it can be stored again
 }
 
+TEST_CASE("a key named twice in one forget counts once", "[obj][io]") {
+  ObjFixture f;
+  f.start();
+  f.store_named(1, 2);
+  CHECK(f.forget({tier_key(1), tier_key(2), tier_key(1), tier_key(1)}) == 2);
+  CHECK(f.server.objects() == 0);
+}
+
 TEST_CASE("more keys than one deletion may name are forgotten in several", "[obj][io]") {
   ObjFixture f;
   f.start();

@@ -73,6 +73,19 @@ TEST_CASE("own stores and failed loads correct at once what was believed", "[obj
   CHECK(f.load(tier_keys(1, 1), 8).success);
 }
 
+TEST_CASE("a load that failed for whatever reason is no sighting any more", "[obj][io]") {
+  ObjFixture f;
+  f.config.retry.attempts = 1;
+  f.start();
+  f.store_named(1, 1);
+  const auto rule = f.server.faults().add({.method = "GET", .kind = FaultKind::status, .argument = 500});
+  CHECK_FALSE(f.load(tier_keys(1, 1)).success);
+  f.server.faults().remove(rule);
+  const double heads = f.requests("head");
+  CHECK(f.probe(tier_keys(1, 1)) == Verdicts{kHit});
+  CHECK(f.requests("head") == heads + 1);
+}
+
 TEST_CASE("a load that went well is a sighting", "[obj][io]") {
   ObjFixture f;
   f.start();

@@ -14,6 +14,7 @@
 
 #include <asio/io_context.hpp>
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -40,6 +41,7 @@ struct ObjCore {
   RefusedKeys refused;    ///< corrupt: a miss until stored again; foreign: so said the metadata, ask again
   LaneFaults faults;
   std::function<void(const std::string&)> log;
+  std::function<std::chrono::sys_seconds()> wall_clock;
   /// Something has ended or become possible: look for what can begin.
   std::function<void()> pump;
   /// Takes what the tier's actor left before it left what was just taken: another namespace, above all.

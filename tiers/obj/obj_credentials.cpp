@@ -57,6 +57,16 @@ void ObjCredentials::exchange(const WebIdentity& identity, Done done) {
     exchanging_ = false;
     std::fill(form_.begin(), form_.end(), '\0');  // the token is a secret
     auto credentials = of_response(response);
+    const bool may_help = response.end != HttpEnd::answered || response.status >= 500 || response.status == 429;
+    if (!credentials && may_help && !stopped_ && ++attempts_ < core_.config.retry.attempts) {
+      const Duration wait = core_.config.retry.base * (1 << std::min(attempts_, 20U));
+      timer_.expires_after(std::min<Duration>(core_.config.retry.max, wait));
+      timer_.async_wait([this, done](const std::error_code& error) {
+        if (!error) acquire(done);
+      });
+      return;
+    }
+    attempts_ = 0;
     if (!credentials) return done(credentials.error());
     core_.shared.counters.credentials_renewed.fetch_add(1, std::memory_order_relaxed);
     if (credentials->expires) renew_before(*credentials->expires);
@@ -70,8 +80,9 @@ Expected<AwsCredentials> ObjCredentials::of_response(const HttpResponse& respons
   if (response.end != HttpEnd::answered) return {OffloadErrc::io_error, what + response.detail};
   if (response.status != 200) {
     const auto error = parse_s3_error(response.body);
-    return {OffloadErrc::io_error, what + "HTTP " + std::to_string(response.status) +
-                                       (error ? ", " + error->code + ": " + error->message : "")};
+    // Its message may repeat what it was given.
+    return {OffloadErrc::io_error,
+            what + "HTTP " + std::to_string(response.status) + (error ? ", " + error->code : "")};
   }
   auto credentials = parse_web_identity(response.body);
   if (!credentials) return {OffloadErrc::io_error, what + credentials.error().detail};
@@ -79,8 +90,7 @@ Expected<AwsCredentials> ObjCredentials::of_response(const HttpResponse& respons
 }
 
 void ObjCredentials::renew_before(std::chrono::sys_seconds expires) {
-  const auto now = std::chrono::system_clock::now();
-  const auto left = std::max<Duration>(expires - now, std::chrono::seconds(1));
+  const auto left = std::max<Duration>(expires - core_.wall_clock(), std::chrono::seconds(1));
   renew_after(std::max<Duration>(left / 2, left - kRenewBefore));
 }
 

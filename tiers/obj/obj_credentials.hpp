@@ -5,6 +5,8 @@
 
 #include <asio/steady_timer.hpp>
 
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -36,6 +38,7 @@ class ObjCredentials {
   const Environment environment_;
   std::string origin_ = "nobody";
   std::string form_;
+  std::uint32_t attempts_ = 0;  // of this exchange
   bool exchanging_ = false;
   bool stopped_ = false;
   MonotonicTime looked_at_{};

@@ -8,6 +8,8 @@ namespace kv_offload {
 
 void ObjKeeper::forget(ObjForget forget) {
   if (stopped_) return core_.sink.forgot(forget.id, 0, "the tier stops");
+  std::sort(forget.keys.begin(), forget.keys.end());
+  forget.keys.erase(std::unique(forget.keys.begin(), forget.keys.end()), forget.keys.end());  // each counts once
   forgets_.push_back(std::move(forget));
   run_next_forget();
 }

@@ -218,7 +218,10 @@ KeyEnd ObjTransfers::end_of_load(Transfer& t, const S3Reply& reply) {
     return KeyEnd::failed(TransferFailure::not_found, ENOENT);
   }
   if (reply.failure == S3Failure::wrong_length) return corrupt(key);
-  if (reply.failure != S3Failure::none) return failed(t, reply);
+  if (reply.failure != S3Failure::none) {
+    core_.verdicts.erase(key);  // a hit that cannot be loaded would be offered again and again
+    return failed(t, reply);
+  }
   KeyEnd end{KeyFate::done, TransferFailure::none, 0, false};
   if (core_.config.checksum) {
     ChunkDigest digest;

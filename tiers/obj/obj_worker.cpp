@@ -46,6 +46,7 @@ ObjWorker::ObjWorker(const ObjLaneSetup& setup, asio::io_context& loop, LaneInbo
             RefusedKeys(kRefusedKeysMax),
             LaneFaults(setup.options.faults),
             setup.log,
+            setup.wall_clock,
             [this] {
               if (std::exchange(looking_, true)) return;
               asio::post(core_.loop, [this] { look(); });

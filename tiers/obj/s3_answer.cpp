@@ -26,7 +26,8 @@ S3Failure of_code(std::string_view code) {
                        "TokenRefreshRequired", "AuthorizationHeaderMalformed", "InvalidSecurity"}))
     return S3Failure::bad_credentials;
   if (is_one_of(code, {"AccessDenied", "AllAccessDisabled", "AccountProblem"})) return S3Failure::denied;
-  if (is_one_of(code, {"SlowDown", "ThrottlingException", "Throttling", "RequestLimitExceeded", "TooManyRequests"}))
+  if (is_one_of(code, {"SlowDown", "ThrottlingException", "Throttling", "RequestLimitExceeded", "TooManyRequests",
+                       "ConditionalRequestConflict", "OperationAborted"}))
     return S3Failure::throttled;
   if (is_one_of(code, {"PermanentRedirect", "TemporaryRedirect", "IllegalLocationConstraintException"}))
     return S3Failure::redirected;
