@@ -3,7 +3,7 @@
 #include "kv_offload/bench/object_server/object_server.hpp"
 #include "kv_offload/tests/support/tier_memory.hpp"
 #include "kv_offload/tests/support/tier_sink.hpp"
-#include "kv_offload/tiers/obj/obj_core.hpp"
+#include "kv_offload/tiers/obj/obj_metadata.hpp"
 #include "kv_offload/tiers/obj/obj_metrics.hpp"
 #include "kv_offload/tiers/obj/obj_namespace.hpp"
 #include "kv_offload/tiers/obj/obj_tier.hpp"

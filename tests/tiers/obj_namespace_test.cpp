@@ -2,7 +2,7 @@
 
 #include "kv_offload/tests/support/tier_memory.hpp"
 #include "kv_offload/tiers/fs/file_mapper.hpp"
-#include "kv_offload/tiers/obj/obj_core.hpp"
+#include "kv_offload/tiers/obj/obj_metadata.hpp"
 
 #include <catch2/catch.hpp>
 

@@ -1,12 +1,13 @@
 #pragma once
 
 #include "kv_offload/messages/offload_key.hpp"
+#include "kv_offload/tiers/fs/refused_keys.hpp"
 #include "kv_offload/tiers/io/lane_faults.hpp"
 #include "kv_offload/tiers/io/lane_inbox.hpp"
 #include "kv_offload/tiers/io/lane_options.hpp"
 #include "kv_offload/tiers/io/sink_gate.hpp"
-#include "kv_offload/tiers/fs/refused_keys.hpp"
 #include "kv_offload/tiers/obj/obj_config.hpp"
+#include "kv_offload/tiers/obj/obj_metadata.hpp"
 #include "kv_offload/tiers/obj/obj_namespace.hpp"
 #include "kv_offload/tiers/obj/obj_shared.hpp"
 #include "kv_offload/tiers/obj/s3_client.hpp"
@@ -17,13 +18,8 @@
 #include <chrono>
 #include <functional>
 #include <string>
-#include <string_view>
 
 namespace kv_offload {
-
-/// Names of the metadata of a chunk's object, as HTTP headers.
-inline constexpr const char* kDigestHeader = "x-amz-meta-kv-offload-digest";  ///< as the files' attribute
-inline constexpr const char* kRevisionHeader = "x-amz-meta-kv-offload-revision";
 
 /// What the parts of an obj tier's lane have in common. Lane thread only, but for what says otherwise.
 struct ObjCore {
@@ -49,15 +45,5 @@ struct ObjCore {
 
   [[nodiscard]] MonotonicTime now() const { return options.now(); }
 };
-
-/// What the metadata of an object says of it.
-enum class ObjOrigin : std::uint8_t {
-  ours,      ///< `digest` is set
-  foreign,   ///< no digest, or one of a later version, or of another revision
-  damaged,   ///< not what any version writes
-};
-/// The revision as a header can carry it.
-std::string revision_text(std::string_view revision);
-ObjOrigin origin_of(const ResponseHeaders& headers, std::string_view revision, ChunkDigest& digest);
 
 }  // namespace kv_offload

@@ -2,7 +2,7 @@
 
 #include "kv_offload/tiers/event_queue.hpp"
 #include "kv_offload/tiers/obj/obj_namespace.hpp"
-#include "kv_offload/tiers/obj/s3_client.hpp"
+#include "kv_offload/tiers/obj/s3_counters.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
 
 #include <atomic>

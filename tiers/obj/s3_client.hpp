@@ -3,6 +3,7 @@
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/tiers/obj/aws_credentials.hpp"
 #include "kv_offload/tiers/obj/curl_loop.hpp"
+#include "kv_offload/tiers/obj/s3_counters.hpp"
 #include "kv_offload/tiers/obj/s3_failure.hpp"
 #include "kv_offload/tiers/obj/s3_place.hpp"
 #include "kv_offload/tiers/obj/s3_retry.hpp"
@@ -24,11 +25,6 @@
 #include <vector>
 
 namespace kv_offload {
-
-enum class S3Op : std::uint8_t { get, head, put, remove, list, remove_many };
-inline constexpr std::size_t kNumS3Ops = 6;
-inline constexpr std::array<std::string_view, kNumS3Ops> kS3OpNames = {"get",    "head", "put",
-                                                                       "delete", "list", "multi_delete"};
 
 /// One operation on the bucket. What it points to belongs to the call until its end, or its cancel.
 struct S3Call {
@@ -53,18 +49,6 @@ struct S3Reply {
   std::string detail;                        ///< one line for people: code and words of the store; no secrets
   std::chrono::seconds skew{};               ///< store's clock minus ours; with clock_skew only
   bool is_late = false;                      ///< there was no time for another attempt
-};
-
-/// Written by the loop, read by anyone.
-struct S3Counters {
-  std::array<std::atomic<std::uint64_t>, kNumS3Ops> requests{};       ///< sent, every attempt
-  std::array<std::atomic<std::uint64_t>, kNumS3Failures> failures{};  ///< of every attempt; `none`: went well
-  std::atomic<std::uint64_t> retries{0};
-  std::atomic<std::uint64_t> retries_denied{0};                       ///< the budget was spent
-  std::atomic<std::uint64_t> breaker_opened{0};
-  std::atomic<std::uint64_t> connections{0};                          ///< opened
-  std::atomic<std::uint64_t> in_flight{0};                            ///< gauge
-  std::atomic<bool> breaker_open{false};                              ///< gauge
 };
 
 struct S3ClientOptions {

@@ -1,4 +1,4 @@
-#include "kv_offload/tiers/obj/obj_core.hpp"
+#include "kv_offload/tiers/obj/obj_metadata.hpp"
 
 #include "kv_offload/tiers/obj/uri_encoding.hpp"
 
@@ -6,7 +6,8 @@ namespace kv_offload {
 
 std::string revision_text(std::string_view revision) { return uri_encode(revision, false); }
 
-ObjOrigin origin_of(const ResponseHeaders& headers, std::string_view revision, ChunkDigest& digest) {
+ObjOrigin origin_of(const ResponseHeaders& headers, std::string_view revision,
+                    ChunkDigest& digest) {
   const std::string* written = headers.find(kDigestHeader);
   if (written == nullptr) return ObjOrigin::foreign;
   switch (parse_digest(*written, digest)) {
