@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace kv_offload {
 namespace {
@@ -33,6 +34,15 @@ class TierRows {
     auto* keys = rest_.object();
     const bool is_default = keys == nullptr || keys->erase(key) == 0;
     rows_.add(path_ + "." + key, value, is_default, unit);
+  }
+  /// Keys of an object of its own below `section`.
+  void add_nested(const std::string& section,
+                  const std::vector<std::pair<std::string, std::string>>& values) {
+    const ConfigNode* given = rest_.find(section);
+    for (const auto& [key, value] : values)
+      rows_.add(path_ + "." + section + "." + key, value,
+                given == nullptr || given->find(key) == nullptr, "");
+    if (auto* keys = rest_.object()) keys->erase(section);
   }
   void derived(const std::string& key, const std::string& value, std::string_view unit,
                const std::string& how) {
@@ -86,6 +96,8 @@ class TierRows {
     };
     derived("place", to_string(tier.place), "", "store_config");
     derived("region", tier.place.region, "", "store_config.region, AWS_REGION, AWS_DEFAULT_REGION");
+    derived("addressing", tier.place.virtual_host ? "virtual" : "path", "",
+            "store_config.addressing");
     add("prefix", tier.prefix.empty() ? "(none)" : tier.prefix);
     add("capacity_bytes",
         tier.capacity_bytes ? std::to_string(*tier.capacity_bytes) : "(unbounded)",
@@ -103,6 +115,14 @@ class TierRows {
     add("connect_timeout_ms", ms(tier.connect_timeout), "ms");
     add("probe_timeout_ms", ms(tier.probe_timeout), "ms");
     add("request_timeout_ms", ms(tier.request_timeout), "ms");
+    add_nested("retry", {{"attempts", std::to_string(tier.retry.attempts)},
+                         {"base_ms", ms(tier.retry.base)},
+                         {"max_ms", ms(tier.retry.max)},
+                         {"budget_share", number_text(tier.retry.budget_share)},
+                         {"budget_burst", std::to_string(tier.retry.budget_burst)}});
+    add_nested("breaker", {{"failures", std::to_string(tier.breaker.failures)},
+                           {"open_ms", ms(tier.breaker.open)},
+                           {"open_max_ms", ms(tier.breaker.open_max)}});
     add("if_none_match", tier.if_none_match ? "true" : "false");
     add("start_unreachable", tier.start_unreachable ? "true" : "false");
     add("foreign_files", tier.refuse_foreign ? "refuse" : "accept");

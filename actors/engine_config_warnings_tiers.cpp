@@ -123,6 +123,14 @@ void warn_about_stores(const EngineConfig& config, std::size_t i, Warnings& warn
   if (tier.type != "obj") return;
   const auto obj = parse_obj_config(tier.node, tier_path(i), config.row_bytes());
   if (!obj) return;
+  for (std::size_t j = 0; j < i; ++j) {
+    if (config.secondary_tiers[j].type != "obj") continue;
+    const auto other =
+        parse_obj_config(config.secondary_tiers[j].node, tier_path(j), config.row_bytes());
+    if (other && to_string(other->place) == to_string(obj->place) && other->prefix == obj->prefix)
+      warnings.push_back(tier_path(i) + ".prefix: the same bucket and prefix as " + tier_path(j) +
+                         ": every chunk is sent twice");
+  }
   const bool is_here = obj->place.host.starts_with("127.") ||
                        obj->place.host.starts_with("localhost") ||
                        obj->place.host.starts_with("[::1]");

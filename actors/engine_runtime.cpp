@@ -105,6 +105,7 @@ Expected<Ok> EngineRuntime::start_tiers() {
     environment.io = io_mode_of(config_.io).value_or(IoMode::automatic);
     environment.kv_events = config_.enable_kv_events;
     environment.log = [env = parts_.env](std::string line) { env->log("info", line); };
+    environment.warn = [env = parts_.env](std::string line) { env->log("warn", line); };
     auto tier = secondary_tiers().make(
         TierConfig{tier_config.type, tier_config.node, tier_config.path, config_.identity, tier_config.faults},
         std::move(environment));

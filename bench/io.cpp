@@ -241,6 +241,8 @@ std::optional<std::string> wrong(const IoOptions& options) {
     return "--store: has no effect with --tier " + shape.tier + "; it goes with --tier obj";
   if (shape.tier == "obj" && options.what != IoWhat::transfer)
     return std::string("--tier: obj is not allowed with --what latency; expected fs or extent");
+  if (shape.tier == "obj" && shape.io)
+    return std::string("--io: has no effect with --tier obj, which has no such backends");
   if (shape.tier == "obj" && options.against_fio)
     return std::string("--against-fio: has no effect with --tier obj; fio has no such store");
   if (options.what != IoWhat::transfer) return std::nullopt;
@@ -286,7 +288,10 @@ int run_io(const IoOptions& given, std::ostream& out, std::ostream& err) {
     auto measured = options.what == IoWhat::transfer ? transfers(options, *dir, progress)
                                                      : latencies(options, *dir, progress);
     progress.finish();
-    if (!measured) return fail(to_string(measured.error()), kCheckFailed);
+    if (!measured)
+      return fail(to_string(measured.error()), measured.error().code == OffloadErrc::invalid_config
+                                                   ? kUsageError
+                                                   : kCheckFailed);
     blocks = std::move(*measured);
   }
   if (!options.output.quiet) {

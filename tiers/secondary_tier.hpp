@@ -69,6 +69,8 @@ struct TierEnvironment {
   IoMode io = IoMode::automatic;      ///< unless the tier's own key `io` says otherwise
   bool kv_events = true;              ///< the engine publishes events; without it tiers make none
   std::function<void(std::string)> log; ///< one line for operators; callable from any thread
+  std::function<void(std::string)>
+      warn;  ///< the same, for what somebody should look into; may be empty
 };
 
 /// A store of chunks behind the primary tier: file system, object store, peer. Extension point.

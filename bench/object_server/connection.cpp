@@ -134,9 +134,11 @@ asio::awaitable<void> Connection::serve(const S3Request& request) {
     co_await stream_.discard(std::min(request.body_bytes, argument_or(0)));
     throw StreamClosed();
   }
+  const bool discards = state_.options.discard_bodies;
   const bool keeps =
       !said && !has(ServerFaultKind::garbage) &&
-      (request.kind == Kind::multi_delete || (is_put && !state_.options.discard_bodies));
+      (request.kind == Kind::multi_delete ||
+       (is_put && (!discards || request.body_bytes <= ObjectServerOptions::kKeptAnywayBytes)));
   Reservation room(state_.objects, keeps && is_put ? request.body_bytes : 0);
   S3Body body{.size = request.body_bytes, .metadata = !has(ServerFaultKind::drop_metadata)};
   if (keeps && room) body.bytes.reset(new (std::nothrow) std::byte[body.size]);

@@ -20,7 +20,10 @@ struct ObjectServerOptions {
   std::string bucket = "kv-cache";
   std::uint64_t bytes_max = std::uint64_t{8}
                             << 30;  ///< of all bodies; a PUT beyond gets 503 SlowDown
-  bool discard_bodies = false;      ///< null server: keeps headers and length, a GET sends zeros
+  /// Null server: keeps headers and length, a GET sends zeros. Of bodies up to kKeptAnywayBytes it keeps the bytes: a
+  /// client may want to see that they come back before it believes that this is a store.
+  bool discard_bodies = false;
+  static constexpr std::uint64_t kKeptAnywayBytes = 64;
   unsigned threads = 1;
   unsigned connections_max = 1024;  ///< further ones are closed at once
   unsigned idle_close_s = 300;      ///< a connection without a byte for so long is closed

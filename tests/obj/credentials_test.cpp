@@ -238,6 +238,16 @@ TEST_CASE("a token service that stumbles once does not keep the tier from starti
   CHECK(f.sts.server.requests().size() == 3);
 }
 
+TEST_CASE("a token service that is away keeps a tier from starting only if it is told so",
+          "[obj][io]") {
+  WebIdentityFixture f;
+  f.config.start_unreachable = true;
+  f.config.retry.attempts = 1;
+  f.sts.server.stop();
+  f.start();
+  CHECK(f.log().find("started all the same") != std::string::npos);
+}
+
 TEST_CASE("an exchange that fails is said without the token", "[obj][io]") {
   WebIdentityFixture f;
   std::string expected;

@@ -171,7 +171,7 @@ TEST_CASE("what waits is cancelled at once, what runs goes on", "[obj][io]") {
   f.server.faults().clear();
   CHECK(f.end_of(running).success);
   CHECK(f.load(tier_keys(1, 1), 10).success);
-  CHECK(f.server.counts().gets == 1 + 2);  // the start check's, and two
+  CHECK(f.server.counts().gets == 2 + 2);  // the start check's two, and two
 }
 
 TEST_CASE("more jobs than the bound are refused, and their room comes back", "[obj][io]") {

@@ -61,7 +61,9 @@ TEST_CASE("a store that fails in a row is asked no more, then once, then again a
 
   // Open: everybody is answered at once, and nothing is sent.
   auto seen = f.server.counts().requests();
-  CHECK(f.load(tier_keys(1, 1), 8).error_number == EAGAIN);
+  CHECK(f.load(tier_keys(1, 1), 8).error_number == EREMOTEIO);  // of what opened it
+  CHECK(f.log().find("the store does not work: server_error, HTTP 500") != std::string::npos);
+  CHECK(f.log().find("works again") == std::string::npos);
   CHECK_FALSE(f.store(tier_keys(2, 3)).success);
   CHECK(f.probe(tier_keys(20, 5)) == std::vector(5, LookupResult::retry));
   CHECK(f.server.counts().requests() == seen);

@@ -35,12 +35,13 @@ bool has(const std::string& line, const std::string& part) {
   return line.find(part) != std::string::npos;
 }
 
-TEST_CASE("a start tries to read, to write and to remove, and leaves nothing", "[obj][io]") {
+TEST_CASE("a start tries to read, to write, to read back and to remove, and leaves nothing",
+          "[obj][io]") {
   ObjFixture f;
   f.config.prefix = GENERATE(as<std::string>{}, "", "p");
   f.start();
   const auto counts = f.server.counts();
-  CHECK(counts.gets == 1);
+  CHECK(counts.gets == 2);
   CHECK(counts.puts == 1);
   CHECK(counts.deletes == 1);
   CHECK(f.server.objects() == 0);
@@ -49,6 +50,44 @@ TEST_CASE("a start tries to read, to write and to remove, and leaves nothing", "
   for (const bench::SeenRequest& request : f.server.requests()) CHECK(request.key == name);
   has(f.log(), "credentials of the configuration");
   has(f.log(), "http: chunks travel unencrypted");
+}
+
+TEST_CASE("what says yes to everything is no store", "[obj][io]") {
+  ObjFixture f;
+  ask_once(f);
+  f.server.faults().add(
+      {.method = "GET", .kind = FaultKind::text, .argument = 200, .text = "<html>hello</html>"});
+  has(line_of(f, OffloadErrc::io_error), "it gave back other bytes than were written");
+}
+
+TEST_CASE("what a store repeats of the credentials is not shown", "[obj][io]") {
+  ObjFixture f;
+  ask_once(f);
+  const auto& keys = f.config.credentials;
+  f.server.faults().add({.kind = FaultKind::text,
+                         .argument = 403,
+                         .text = "<Error><Code>AccessDenied</Code><Message>key " + keys.access_key +
+                                 " with " + keys.secret_key + " may not</Message></Error>"});
+  has(line_of(f, OffloadErrc::invalid_config), "key *** with *** may not");
+}
+
+TEST_CASE("what libcurl says of a proxy is said without what it was given", "[obj][io]") {
+  ObjFixture f;
+  ask_once(f);
+  f.config.proxy =
+      GENERATE(as<std::string>{}, "ftp://u:must-not-be-shown@x", "http://u:must-not-be-shown/y@x:1",
+               "http://u:must-not-be-shown@x:port");
+  has(line_of(f, OffloadErrc::io_error), "not reachable");
+}
+
+TEST_CASE("a silent store ends a start within its time", "[obj][io]") {
+  ObjFixture f;
+  f.config.request_timeout = 300ms;
+  f.config.retry.attempts = 4;
+  f.server.faults().add({.kind = FaultKind::hang});
+  const auto began = std::chrono::steady_clock::now();
+  has(line_of(f, OffloadErrc::io_error), "did not answer in time");
+  CHECK(std::chrono::steady_clock::now() - began < 1150ms);  // four attempts would be 1.2 s
 }
 
 TEST_CASE("a store that cannot be reached is named with the key that says where it is",

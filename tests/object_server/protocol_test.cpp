@@ -260,6 +260,8 @@ TEST_CASE("a null server keeps headers and lengths alone", "[object_server][unit
   CHECK(get.body == std::string(body.size(), '\0'));
   CHECK(get.header("x-amz-meta-a") == "b");
   CHECK(client.signed_request("GET", "/kv-cache/key", {}, {{"Range", "bytes=5-9"}}).body.size() == 5);
+  CHECK(client.signed_request("PUT", "/kv-cache/small", "few bytes").status == 200);
+  CHECK(client.signed_request("GET", "/kv-cache/small").body == "few bytes");
 }
 
 TEST_CASE("the log shows what was asked, the bytes of a put as announced",

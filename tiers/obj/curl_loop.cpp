@@ -61,9 +61,12 @@ HttpEnd end_of(CURLcode code) {
   }
 }
 
-/// libcurl's own words are one line; what a peer put into them may not be.
+/// libcurl's own words are one line; what a peer put into them may not be. Of a proxy it quotes all that it was given,
+/// the password included.
 std::string one_line(const char* text) {
   std::string line(text, ::strnlen(text, 200));
+  if (line.find("proxy") != std::string::npos && line.find('\'') != std::string::npos)
+    line = line.substr(0, line.find('\'')) + "(not shown)";
   for (char& c : line)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
   return line;

@@ -5,7 +5,9 @@
 #include "kv_offload/tiers/locality_config.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -60,9 +62,57 @@ bool is_bucket_name(std::string_view name) {
          name.back() != '.' && name.back() != '-';
 }
 
+bool is_port(std::string_view text) {
+  int port = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  return error == std::errc{} && end == text.data() + text.size() && port >= 1 && port <= 65535;
+}
+
+bool is_address(std::string_view host) {
+  return host.starts_with('[') || host.find_first_not_of("0123456789.:") == std::string_view::npos;
+}
+
+/// "name", "1.2.3.4" or "[1::2]", and maybe ":port".
 bool is_host(std::string_view host) {
-  return !host.empty() && host.size() <= 255 && is_visible(host) &&
-         host.find_first_of("/?#@\\\"<> ") == std::string_view::npos;
+  if (host.size() > 255) return false;
+  std::size_t end = host.find(':');
+  if (host.starts_with('[')) {
+    end = host.find(']');
+    if (end == std::string_view::npos || end < 3) return false;
+    if (host.substr(1, end - 1).find_first_not_of("0123456789abcdefABCDEF:.") !=
+        std::string_view::npos)
+      return false;
+    ++end;
+  } else {
+    const std::string_view name = host.substr(0, end);
+    const auto is_inner = [](char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+             c == '.' || c == '-' || c == '_';
+    };
+    if (name.empty() || name.starts_with('-') || !std::all_of(name.begin(), name.end(), is_inner))
+      return false;
+  }
+  if (end >= host.size()) return true;
+  return host[end] == ':' && is_port(host.substr(end + 1));
+}
+
+/// What libcurl takes, so far as it can be told before.
+bool is_proxy(std::string_view proxy) {
+  const auto mark = proxy.find("://");
+  if (mark != std::string_view::npos) {
+    const std::string_view scheme = proxy.substr(0, mark);
+    constexpr std::string_view kSchemes[] = {"http",    "https",  "socks4",
+                                             "socks4a", "socks5", "socks5h"};
+    if (std::find(std::begin(kSchemes), std::end(kSchemes), scheme) == std::end(kSchemes))
+      return false;
+    proxy.remove_prefix(mark + 3);
+  }
+  while (proxy.ends_with('/')) proxy.remove_suffix(1);
+  const auto at = proxy.rfind('@');
+  if (at != std::string_view::npos &&
+      proxy.substr(0, at).find_first_of("/?#@") != std::string_view::npos)
+    return false;
+  return is_host(at == std::string_view::npos ? proxy : proxy.substr(at + 1));
 }
 
 /// "[scheme://]host[:port][/]". A path behind it would not be signed as it is sent.
@@ -79,7 +129,9 @@ void read_endpoint(ConfigReader& reader, const std::string& key, std::string end
   while (endpoint.ends_with('/')) endpoint.pop_back();
   place.host = std::move(endpoint);
   if (!is_host(place.host))
-    reader.fail(reader.path_of(key) + ": not usable; expected [http://|https://]host[:port], without a path");
+    reader.fail(reader.path_of(key) +
+                ": not usable; expected [http://|https://]host[:port] with a port of 1 to 65535 "
+                "and without a path");
   // As the store computes its signature: HTTP clients leave the scheme's own port out of "Host".
   const std::string own_port = place.scheme == "https" ? ":443" : ":80";
   if (place.host.ends_with(own_port)) place.host.resize(place.host.size() - own_port.size());
@@ -87,6 +139,8 @@ void read_endpoint(ConfigReader& reader, const std::string& key, std::string end
 
 void read_store(ConfigReader& reader, const Environment& environment, ObjConfig& config) {
   S3Place& place = config.place;
+  if (!reader.has("bucket"))
+    reader.fail(reader.path_of("bucket") + ": required, the name of a bucket that exists");
   place.bucket = reader.string("bucket", "");
   if (!is_bucket_name(place.bucket))
     reader.fail(reader.path_of("bucket") + ": \"" + place.bucket.substr(0, 80) +
@@ -110,6 +164,10 @@ void read_store(ConfigReader& reader, const Environment& environment, ObjConfig&
   if (place.virtual_host && place.scheme == "https" && place.bucket.find('.') != std::string::npos)
     reader.fail(reader.path_of("addressing") + ": \"virtual\" is not allowed with a dot in the bucket's name: no "
                                                "certificate covers it; expected \"path\"");
+
+  if (place.virtual_host && is_address(place.host))
+    reader.fail(reader.path_of("addressing") + ": \"virtual\" is not allowed with the address " +
+                place.host + ": no name can stand before it; expected \"path\"");
 
   CredentialSources& sources = config.credentials;
   sources.access_key = read_secret(reader, "access_key");
@@ -137,6 +195,12 @@ void read_store(ConfigReader& reader, const Environment& environment, ObjConfig&
   config.insecure_skip_verify = reader.boolean("insecure_skip_verify", false);
   // May hold a password.
   config.proxy = read_secret(reader, "proxy");
+  if (!config.proxy.empty() && !is_proxy(config.proxy))
+    reader.fail(
+        reader.path_of("proxy") +
+        ": not usable (its value is not shown); expected "
+        "[http://|https://|socks4://|socks5://|socks5h://][user:password@]host[:port], special "
+        "characters of user and password percent-encoded");
 }
 
 void read_retry(ConfigReader& reader, ObjConfig& config) {

@@ -37,6 +37,7 @@ struct ObjCore {
   RefusedKeys refused;    ///< corrupt: a miss until stored again; foreign: so said the metadata, ask again
   LaneFaults faults;
   std::function<void(const std::string&)> log;
+  std::function<void(const std::string&)> warn;
   std::function<std::chrono::sys_seconds()> wall_clock;
   /// Something has ended or become possible: look for what can begin.
   std::function<void()> pump;

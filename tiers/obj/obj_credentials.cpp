@@ -94,6 +94,8 @@ void ObjCredentials::renew_before(std::chrono::sys_seconds expires) {
   renew_after(std::max<Duration>(left / 2, left - kRenewBefore));
 }
 
+void ObjCredentials::renew_later() { renew_after(kRenewAgain); }
+
 void ObjCredentials::renew_after(Duration wait) {
   if (stopped_) return;
   timer_.expires_after(wait);
@@ -101,7 +103,7 @@ void ObjCredentials::renew_after(Duration wait) {
     if (error || stopped_ || exchanging_) return;
     acquire([this](const Expected<Ok>& renewed) {
       if (renewed) return;
-      core_.log("credentials could not be renewed: " + renewed.error().detail);
+      core_.warn("credentials could not be renewed: " + renewed.error().detail);
       renew_after(kRenewAgain);
     });
   });
@@ -110,7 +112,9 @@ void ObjCredentials::renew_after(Duration wait) {
 void ObjCredentials::refused() {
   if (stopped_ || exchanging_ || core_.now() < looked_at_ + kLookPause) return;
   acquire([this](const Expected<Ok>& again) {
-    if (!again) core_.log("the store does not accept the credentials, and there are no others: " + again.error().detail);
+    if (!again)
+      core_.warn("the store does not accept the credentials, and there are no others: " +
+                 again.error().detail);
   });
 }
 

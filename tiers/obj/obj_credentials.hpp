@@ -22,6 +22,8 @@ class ObjCredentials {
 
   /// The first ones. `done` is called from the loop or inside the call.
   void acquire(Done done);
+  /// There are none yet: tries again after a while.
+  void renew_later();
   /// The store refused a signature.
   void refused();
   /// "profile "x" of FILE", for messages.

@@ -102,8 +102,8 @@ void ObjKeeper::listed(S3Reply&& reply) {
                   : Expected<S3Listing>(OffloadErrc::io_error, reply.detail);
   if (!page) {
     listing_ = false;
-    core_.log("the objects could not be listed: " + page.error().detail +
-              (is_counting() ? "; what was there before does not count until they are" : ""));
+    core_.warn("the objects could not be listed: " + page.error().detail +
+               (is_counting() ? "; what was there before does not count until they are" : ""));
     list_again_after(std::max<Duration>(kListPause, has_manifest() ? core_.config.manifest_refresh : kListPause));
     return;
   }
@@ -225,7 +225,8 @@ void ObjKeeper::evicted(const std::vector<OffloadKey>& victims, S3Reply&& reply)
   const auto errors = errors_of(reply);
   if (!errors) {
     counters.delete_failures.fetch_add(victims.size(), std::memory_order_relaxed);
-    core_.log("the store did not delete " + std::to_string(victims.size()) + " objects: " + errors.error().detail);
+    core_.warn("the store did not delete " + std::to_string(victims.size()) +
+               " objects: " + errors.error().detail);
     evict_after_ = core_.now() + kEvictPause;
     return core_.pump();
   }

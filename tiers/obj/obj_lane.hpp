@@ -24,6 +24,7 @@ struct ObjLaneSetup {
   Environment environment;
   std::function<std::chrono::sys_seconds()> wall_clock;
   std::function<void(const std::string&)> log;  ///< any thread; outlives the lane, or is copied by value
+  std::function<void(const std::string&)> warn;  ///< likewise, for what somebody should look into
   std::uint64_t seed = 1;                       ///< of the waits between attempts
 };
 

@@ -17,11 +17,13 @@ S3Call ObjStartCheck::call(S3Op op) const {
   c.op = op;
   c.key = (core_.config.prefix.empty() ? "" : core_.config.prefix + "/") + "__kv_offload_probe__/connectivity_test";
   c.attempt_timeout = core_.config.request_timeout;
+  c.deadline = deadline_;
   return c;
 }
 
 void ObjStartCheck::run(Done done) {
   done_ = std::move(done);
+  deadline_ = core_.now() + core_.config.request_timeout;
   read();
 }
 
@@ -37,6 +39,18 @@ void ObjStartCheck::write() {
   put.upload = std::as_bytes(std::span(kContent));
   core_.client.start(std::move(put), [this](S3Reply&& reply) {
     if (reply.failure != S3Failure::none) return end(reply, "write");
+    read_back();
+  });
+}
+
+/// Much says "200" to everything, and is no store.
+void ObjStartCheck::read_back() {
+  core_.client.start(call(S3Op::get), [this](S3Reply&& reply) {
+    if (reply.failure == S3Failure::none && reply.body != kContent) {
+      reply.failure = S3Failure::malformed;
+      reply.detail = "it gave back other bytes than were written";
+    }
+    if (reply.failure != S3Failure::none) return end(reply, "read");
     remove();
   });
 }
@@ -46,7 +60,7 @@ void ObjStartCheck::remove() {
     // Only a capacity needs to remove; else the object stays, for the next start to overwrite.
     if (reply.failure != S3Failure::none && core_.config.capacity_bytes) return end(reply, "remove");
     if (reply.failure != S3Failure::none)
-      core_.log("objects cannot be removed here, so nothing can be forgotten: " + reply.detail);
+      core_.warn("objects cannot be removed here, so nothing can be forgotten: " + reply.detail);
     const Done done = std::move(done_);
     done(Ok{}, false);
   });

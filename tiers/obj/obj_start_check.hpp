@@ -9,8 +9,8 @@
 
 namespace kv_offload {
 
-/// Whether the tier can work: reads, writes and removes an object of its own, and says in one line what is wrong and
-/// what would help. Lane thread.
+/// Whether the tier can work: reads, writes, reads back and removes an object of its own, within `request_timeout_ms`, and
+/// says in one line what is wrong and what would help. Lane thread.
 class ObjStartCheck {
  public:
   /// `is_outage`: the store may be right again later; nothing that was configured is known to be wrong.
@@ -26,12 +26,14 @@ class ObjStartCheck {
  private:
   void read();
   void write();
+  void read_back();
   void remove();
   [[nodiscard]] S3Call call(S3Op op) const;
   void end(const S3Reply& reply, const char* doing);
 
   ObjCore& core_;
   const std::string& origin_;
+  MonotonicTime deadline_{};
   Done done_;
 };
 

@@ -37,10 +37,15 @@ Expected<std::unique_ptr<SecondaryTier>> ObjTier::make(const ObjConfig& config,
   if (environment.probes_max != 0) options.probes_max = environment.probes_max;
   if (environment.jobs_max != 0) options.jobs_max = environment.jobs_max;
 
-  ObjLaneSetup setup{std::move(options), effective, std::move(*name_space), std::move(surroundings.environment),
+  ObjLaneSetup setup{std::move(options), effective, std::move(*name_space),
+                     std::move(surroundings.environment),
                      surroundings.wall_clock ? std::move(surroundings.wall_clock) : machine_clock,
                      // By value: the lane may outlive the tier.
                      [to = environment.log, label = environment.label](const std::string& line) {
+                       if (to) to(label + ": " + line);
+                     },
+                     [to = environment.warn ? environment.warn : environment.log,
+                      label = environment.label](const std::string& line) {
                        if (to) to(label + ": " + line);
                      },
                      surroundings.seed != 0 ? surroundings.seed : std::random_device{}()};
@@ -58,8 +63,8 @@ Expected<Ok> ObjTier::start() {
     return OffloadError{started.error().code, environment_.label + ": " + started.error().detail};
   }
   if (config_.insecure_skip_verify)
-    log("insecure_skip_verify: whoever sits on the way to " + to_string(config_.place) +
-        " can read and change everything, the credentials' signatures included");
+    warn("insecure_skip_verify: whoever sits on the way to " + to_string(config_.place) +
+         " can read and change everything, the credentials' signatures included");
   else if (config_.place.scheme == "http")
     log("http: chunks travel unencrypted");
   for (const std::string& key : config_.without_effect)
@@ -105,6 +110,11 @@ TierStats ObjTier::stats() const {
 }
 
 std::vector<MetricDefinition> ObjTier::metric_definitions() const { return obj_metric_definitions(); }
+
+void ObjTier::warn(const std::string& line) const {
+  const auto& to = environment_.warn ? environment_.warn : environment_.log;
+  if (to) to(environment_.label + ": " + line);
+}
 
 void ObjTier::log(const std::string& line) const {
   if (environment_.log) environment_.log(environment_.label + ": " + line);

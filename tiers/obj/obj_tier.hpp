@@ -58,6 +58,7 @@ class ObjTier final : public SecondaryTier {
         environment_(std::move(environment)),
         lane_(std::move(lane)) {}
   void log(const std::string& line) const;
+  void warn(const std::string& line) const;
 
   const ObjConfig config_;
   NamespaceIdentity identity_;

@@ -200,7 +200,9 @@ KeyEnd ObjTransfers::failed(const Transfer& t, const S3Reply& reply) const {
   const MonotonicTime deadline = t.job->job().deadline;
   const bool is_late = reply.is_late || (deadline != MonotonicTime{} && core_.now() >= deadline);
   if (reply.failure == S3Failure::timed_out && is_late) return KeyEnd::failed(TransferFailure::deadline, ETIMEDOUT);
-  return KeyEnd::failed(TransferFailure::io_error, errno_of(reply.failure));
+  return KeyEnd::failed(
+      TransferFailure::io_error,
+      errno_of(reply.failure == S3Failure::breaker_open ? reply.cause : reply.failure));
 }
 
 KeyEnd ObjTransfers::corrupt(const OffloadKey& key) {

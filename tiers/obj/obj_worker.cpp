@@ -22,6 +22,7 @@ S3ClientOptions client_options(const ObjLaneSetup& setup) {
   options.seed = setup.seed;
   options.now = setup.options.now;
   options.wall_clock = setup.wall_clock;
+  options.log = setup.warn;
   return options;
 }
 
@@ -30,8 +31,8 @@ constexpr std::size_t kRefusedKeysMax = 1U << 16;
 
 }  // namespace
 
-ObjWorker::ObjWorker(const ObjLaneSetup& setup, asio::io_context& loop, LaneInbox& inbox, SinkGate& sink,
-                     LaneCounters& counters, ObjShared& shared)
+ObjWorker::ObjWorker(const ObjLaneSetup& setup, asio::io_context& loop, LaneInbox& inbox,
+                     SinkGate& sink, LaneCounters& counters, ObjShared& shared)
     : core_{loop,
             setup.options,
             setup.config,
@@ -42,10 +43,12 @@ ObjWorker::ObjWorker(const ObjLaneSetup& setup, asio::io_context& loop, LaneInbo
             S3Client(loop, client_options(setup), shared.s3),
             setup.name_space,
             0,
-            VerdictCache(setup.config.verdicts_max, setup.config.positive_ttl, setup.config.negative_ttl),
+            VerdictCache(setup.config.verdicts_max, setup.config.positive_ttl,
+                         setup.config.negative_ttl),
             RefusedKeys(kRefusedKeysMax),
             LaneFaults(setup.options.faults),
             setup.log,
+            setup.warn,
             setup.wall_clock,
             [this] {
               if (std::exchange(looking_, true)) return;
@@ -64,8 +67,12 @@ ObjWorker::End ObjWorker::run(std::function<void(Expected<std::string>)> started
   started_ = std::move(started);
   asio::post(core_.loop, [this] {
     credentials_.acquire([this](const Expected<Ok>& got) {
-      if (!got) return started_(got.error());
-      check_store();
+      if (got) return check_store();
+      if (!core_.config.start_unreachable || got.error().code != OffloadErrc::io_error)
+        return started_(got.error());
+      core_.warn(got.error().detail + "; started all the same (start_unreachable)");
+      credentials_.renew_later();
+      serve();
     });
   });
   core_.loop.run();
@@ -76,13 +83,17 @@ void ObjWorker::check_store() {
   check_.run([this](const Expected<Ok>& checked, bool is_outage) {
     if (!checked) {
       if (!is_outage || !core_.config.start_unreachable) return started_(checked.error());
-      core_.log(checked.error().detail + "; started all the same (start_unreachable)");
+      core_.warn(checked.error().detail + "; started all the same (start_unreachable)");
     }
-    is_started_ = true;
-    started_(credentials_.origin());
-    keeper_.start();
-    core_.pump();
+    serve();
   });
+}
+
+void ObjWorker::serve() {
+  is_started_ = true;
+  started_(credentials_.origin());
+  keeper_.start();
+  core_.pump();
 }
 
 void ObjWorker::look() {

@@ -37,6 +37,7 @@ class ObjWorker {
  private:
   void adopt_news();
   void check_store();
+  void serve();
   void leave_if_done();
 
   ObjCore core_;

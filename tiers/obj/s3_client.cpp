@@ -110,6 +110,7 @@ void S3Client::send(Running& running) {
       static const ResponseHeaders kNone;
       S3Reply reply;
       reply.failure = why;
+      if (why == S3Failure::breaker_open) reply.cause = last_outage_;
       reply.headers = &kNone;
       reply.is_late = why == S3Failure::timed_out;
       reply.detail = why == S3Failure::timed_out ? "no time was left for an attempt"
@@ -172,17 +173,40 @@ void S3Client::answered(CallId id, HttpResponse&& response) {
   counters_->connections.store(curl_.connections(), std::memory_order_relaxed);
   const Duration retry_after = response.headers->retry_after().value_or(std::chrono::milliseconds(0));
   S3Reply reply = reply_of(*running, std::move(response));
-  const MonotonicTime now = options_.now();
-  if (is_outage(reply.failure)) {
-    if (breaker_.failed(now)) counters_->breaker_opened.fetch_add(1, std::memory_order_relaxed);
-  } else {
-    breaker_.answered();
-  }
-  counters_->breaker_open.store(breaker_.is_open(), std::memory_order_relaxed);
+  judge(reply);
   note(reply);
   if (!is_transient(reply.failure)) retry_.succeeded();
   if (try_again(*running, reply, retry_after)) return;
   end(id, std::move(reply));
+}
+
+/// What an answer says of the store, and the line in the log when that changes.
+void S3Client::judge(const S3Reply& reply) {
+  const bool was_open = breaker_.is_open();
+  if (is_outage(reply.failure)) {
+    last_outage_ = reply.failure;
+    if (breaker_.failed(options_.now()))
+      counters_->breaker_opened.fetch_add(1, std::memory_order_relaxed);
+  } else {
+    breaker_.answered();
+  }
+  counters_->breaker_open.store(breaker_.is_open(), std::memory_order_relaxed);
+  if (breaker_.is_open() == was_open || !options_.log) return;
+  options_.log(to_string(options_.place) +
+               (was_open ? " works again"
+                         : ": the store does not work: " + std::string(to_string(reply.failure)) +
+                               ", " + reply.detail + "; from now on it is asked once in a while"));
+}
+
+/// A store may repeat in its errors what it was given.
+std::string S3Client::without_secrets(std::string text) const {
+  for (const std::string* secret :
+       {&credentials_.secret_key, &credentials_.session_token, &credentials_.access_key}) {
+    if (secret->size() < 4) continue;
+    for (auto at = text.find(*secret); at != std::string::npos; at = text.find(*secret, at))
+      text.replace(at, secret->size(), "***");
+  }
+  return text;
 }
 
 S3Reply S3Client::reply_of(const Running& running, HttpResponse&& response) const {
@@ -192,7 +216,7 @@ S3Reply S3Client::reply_of(const Running& running, HttpResponse&& response) cons
   reply.bytes_in = response.bytes_in;
   const S3Answer answer = classify(running.call.op, response, options_.wall_clock());
   reply.failure = answer.failure;
-  reply.detail = answer.detail;
+  reply.detail = without_secrets(answer.detail);
   reply.skew = answer.skew;
   reply.body = std::move(response.body);
   if (reply.failure == S3Failure::none && running.call.object_bytes) {

@@ -42,6 +42,7 @@ struct S3Call {
 
 struct S3Reply {
   S3Failure failure = S3Failure::none;
+  S3Failure cause = S3Failure::none;  ///< with breaker_open: how the last call failed that was made
   long status = 0;
   const ResponseHeaders* headers = nullptr;  ///< never null; valid inside the callback only
   std::string body;                          ///< of list and remove_many
@@ -59,6 +60,8 @@ struct S3ClientOptions {
   std::uint64_t seed = 1;  ///< of the waits between attempts
   std::function<MonotonicTime()> now;
   std::function<std::chrono::sys_seconds()> wall_clock;  ///< for signatures
+  std::function<void(const std::string&)>
+      log;  ///< told when the store stops and begins to work; may be empty
 };
 
 /// Operations on one bucket: signs, sends, tells apart what can go wrong, and asks again where that may help
@@ -94,6 +97,8 @@ class S3Client {
   /// True: another attempt is on its way.
   bool try_again(Running& running, S3Reply& reply, Duration retry_after);
   void note(const S3Reply& reply);
+  void judge(const S3Reply& reply);
+  [[nodiscard]] std::string without_secrets(std::string text) const;
 
   asio::io_context& loop_;
   const S3ClientOptions options_;
@@ -103,6 +108,7 @@ class S3Client {
   AwsCredentials credentials_;
   S3Retry retry_;
   S3Breaker breaker_;
+  S3Failure last_outage_ = S3Failure::none;
   CallId next_id_ = 1;
   struct Calls;
   std::unique_ptr<Calls> calls_;
