@@ -77,7 +77,6 @@ std::string one_line(const char* text) {
 struct CurlLoop::Impl {
   /// One handle and what belongs to its present exchange.
   struct Exchange {
-    Impl* loop = nullptr;
     CURL* easy = nullptr;
     curl_slist* headers = nullptr;
     ExchangeId id = 0;
@@ -336,7 +335,6 @@ struct CurlLoop::Impl {
 
   std::unique_ptr<Exchange> make() {
     auto x = std::make_unique<Exchange>();
-    x->loop = this;
     x->easy = curl_easy_init();
     if (x->easy == nullptr) return nullptr;
     CURL* const e = x->easy;
@@ -486,7 +484,6 @@ void CurlLoop::cancel(ExchangeId id) {
   m.retire(m.take_out(*it->second));
 }
 
-std::size_t CurlLoop::in_flight() const { return impl_->running.size(); }
 std::uint64_t CurlLoop::connections() const { return impl_->connections; }
 
 }  // namespace kv_offload

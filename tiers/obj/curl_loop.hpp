@@ -40,7 +40,6 @@ class CurlLoop {
   /// ended is ignored.
   void cancel(ExchangeId id);
 
-  [[nodiscard]] std::size_t in_flight() const;
   /// Connections opened so far.
   [[nodiscard]] std::uint64_t connections() const;
 

@@ -38,8 +38,8 @@ struct ObjConfig {
   bool if_none_match = false;     ///< PUT only where nothing is: the store refuses what is there (412)
   bool start_unreachable = false; ///< start although the store does not answer
 
-  /// Requests in flight, per direction. 16: a gateway on loopback gives no more beyond, and a store with 20 ms of
-  /// latency moves 800 chunks a second.
+  /// Requests in flight, per direction. 16: what the figures of bench/README.md were taken with; at 20 ms of latency it is
+  /// 800 chunks a second.
   std::uint32_t max_inflight = 16;
   std::uint32_t max_probes = 32;  ///< HEAD requests in flight
   Duration connect_timeout = std::chrono::seconds(2);

@@ -28,6 +28,7 @@ void ObjCredentials::stop() {
 }
 
 void ObjCredentials::acquire(Done done) {
+  exchanging_ = false;
   looked_at_ = core_.now();
   auto resolved = resolve_credentials(core_.config.credentials, environment_);
   if (!resolved) return done(resolved.error());
@@ -53,19 +54,21 @@ void ObjCredentials::exchange(const WebIdentity& identity, Done done) {
   request.upload = std::as_bytes(std::span(form_));
   request.timeout = core_.config.request_timeout;
   exchanging_ = true;
-  core_.client.http().start(std::move(request), [this, done = std::move(done)](HttpResponse&& response) {
-    exchanging_ = false;
+  core_.client.http().start(std::move(request), [this,
+                                                 done = std::move(done)](HttpResponse&& response) {
     std::fill(form_.begin(), form_.end(), '\0');  // the token is a secret
     auto credentials = of_response(response);
     const bool may_help = response.end != HttpEnd::answered || response.status >= 500 || response.status == 429;
     if (!credentials && may_help && !stopped_ && ++attempts_ < core_.config.retry.attempts) {
       const Duration wait = core_.config.retry.base * (1 << std::min(attempts_, 20U));
       timer_.expires_after(std::min<Duration>(core_.config.retry.max, wait));
+      // Still exchanging: whoever wants credentials meanwhile must not take the timer, and `done` with it.
       timer_.async_wait([this, done](const std::error_code& error) {
         if (!error) acquire(done);
       });
       return;
     }
+    exchanging_ = false;
     attempts_ = 0;
     if (!credentials) return done(credentials.error());
     core_.shared.counters.credentials_renewed.fetch_add(1, std::memory_order_relaxed);
@@ -112,9 +115,10 @@ void ObjCredentials::renew_after(Duration wait) {
 void ObjCredentials::refused() {
   if (stopped_ || exchanging_ || core_.now() < looked_at_ + kLookPause) return;
   acquire([this](const Expected<Ok>& again) {
-    if (!again)
-      core_.warn("the store does not accept the credentials, and there are no others: " +
-                 again.error().detail);
+    if (again) return;
+    core_.warn("the store does not accept the credentials, and there are no others: " +
+               again.error().detail);
+    renew_later();  // an exchange took the timer of the renewal
   });
 }
 

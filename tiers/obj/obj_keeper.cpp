@@ -36,7 +36,7 @@ void ObjKeeper::start() {
 void ObjKeeper::restart() {
   list_timer_.cancel();
   if (list_call_ != 0) core_.client.cancel(std::exchange(list_call_, 0));
-  listing_ = is_complete_ = false;
+  is_complete_ = false;
   found_.clear();
   index_.clear();
   leaving_.clear();  // the names that leave are another namespace's
@@ -78,7 +78,6 @@ S3Client::CallId ObjKeeper::list(const ObjNamespace& of, const std::string& cont
 void ObjKeeper::list_page(std::string continuation) {
   if (stopped_) return;
   if (continuation.empty()) {
-    listing_ = true;
     ++generation_;
     found_.clear();
     found_dropped_ = 0;
@@ -101,7 +100,6 @@ void ObjKeeper::listed(S3Reply&& reply) {
                   ? parse_listing(reply.body)
                   : Expected<S3Listing>(OffloadErrc::io_error, reply.detail);
   if (!page) {
-    listing_ = false;
     core_.warn("the objects could not be listed: " + page.error().detail +
                (is_counting() ? "; what was there before does not count until they are" : ""));
     list_again_after(std::max<Duration>(kListPause, has_manifest() ? core_.config.manifest_refresh : kListPause));
@@ -134,7 +132,6 @@ void ObjKeeper::listed(S3Reply&& reply) {
   is_complete_ = found_dropped_ == 0;
   if (is_complete_) index_.keep_since(generation_);  // others have removed the rest
   complete_until_ = core_.now() + 2 * core_.config.manifest_refresh;
-  listing_ = false;
   publish();
   if (!was_complete || !is_complete_)
     core_.log(std::to_string(index_.size()) + " objects of " + std::to_string(index_.bytes() >> 20) + " MiB are known" +

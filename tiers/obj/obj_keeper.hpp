@@ -29,8 +29,8 @@ class ObjKeeper {
     none,   ///< nothing can make room
   };
 
-  /// Keys of one multi-object delete. Stores allow 1000, and some remove them one by one: a gateway on loopback took
-  /// over 10 s for so many.
+  /// Keys of one multi-object delete. Stores allow 1000, and some, Ceph's gateway among them, remove them one by one:
+  /// an answer must come within request_timeout_ms.
   static constexpr std::size_t kDeleteBatch = 250;
 
   explicit ObjKeeper(ObjCore& core);
@@ -107,7 +107,6 @@ class ObjKeeper {
   std::uint32_t generation_ = 1;     // of the listing that runs, or ran last
   bool stopped_ = false;
   // The listing.
-  bool listing_ = false;
   bool is_complete_ = false;          // one listing told everything
   MonotonicTime complete_until_{};    // as a manifest
   S3Client::CallId list_call_ = 0;

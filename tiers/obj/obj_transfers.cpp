@@ -22,8 +22,7 @@ int errno_of(S3Failure failure) {
     case S3Failure::denied:
     case S3Failure::bad_credentials:
     case S3Failure::clock_skew: return EACCES;
-    case S3Failure::throttled:
-    case S3Failure::breaker_open: return EAGAIN;
+    case S3Failure::throttled: return EAGAIN;
     case S3Failure::tls: return EPROTO;
     case S3Failure::broken: return ECONNRESET;
     case S3Failure::no_bucket: return ENODEV;

@@ -12,7 +12,7 @@
 namespace kv_offload {
 
 /// Objects known to be in a bucket, with their lengths, in the order of their last use. Bounded: beyond `keys_max`
-/// the coldest is not known any more. One owner; about 250 bytes a key.
+/// the coldest is not known any more. One owner; 206 to 316 bytes a key, by the sizes of its parts.
 class ObjectIndex {
  public:
   explicit ObjectIndex(std::size_t keys_max) : keys_max_(keys_max) {}

@@ -211,7 +211,6 @@ std::string S3Client::without_secrets(std::string text) const {
 
 S3Reply S3Client::reply_of(const Running& running, HttpResponse&& response) const {
   S3Reply reply;
-  reply.status = response.status;
   reply.headers = response.headers;
   reply.bytes_in = response.bytes_in;
   const S3Answer answer = classify(running.call.op, response, options_.wall_clock());
@@ -233,8 +232,7 @@ S3Reply S3Client::reply_of(const Running& running, HttpResponse&& response) cons
 }
 
 bool S3Client::try_again(Running& running, S3Reply& reply, Duration retry_after) {
-  if (!is_transient(reply.failure) || !running.call.may_retry || breaker_.is_open() ||
-      !retry_.has_attempt(running.attempts))
+  if (!is_transient(reply.failure) || breaker_.is_open() || !retry_.has_attempt(running.attempts))
     return false;
   const Duration wait = std::max(retry_.wait_after(running.attempts), retry_after);
   if (options_.now() + wait >= running.call.deadline) {

@@ -36,14 +36,12 @@ struct S3Call {
   BodySink* sink = nullptr;
   std::optional<std::uint64_t> object_bytes;                  ///< get, head: an object of another length is none
   Duration attempt_timeout{};
-  MonotonicTime deadline = MonotonicTime::max();              ///< of all attempts
-  bool may_retry = true;
+  MonotonicTime deadline = MonotonicTime::max();  ///< of all attempts
 };
 
 struct S3Reply {
   S3Failure failure = S3Failure::none;
   S3Failure cause = S3Failure::none;  ///< with breaker_open: how the last call failed that was made
-  long status = 0;
   const ResponseHeaders* headers = nullptr;  ///< never null; valid inside the callback only
   std::string body;                          ///< of list and remove_many
   std::uint64_t bytes_in = 0;
