@@ -2,6 +2,7 @@
 
 #include "kv_offload/actors/engine_config_fields.hpp"
 #include "kv_offload/bench/check_config.hpp"
+#include "kv_offload/bench/copy.hpp"
 #include "kv_offload/bench/inspect.hpp"
 #include "kv_offload/bench/io.hpp"
 #include "kv_offload/bench/lookup.hpp"
@@ -13,6 +14,7 @@
 #include "kv_offload/bench/stress_faults.hpp"
 #include "kv_offload/bench/synthetic.hpp"
 #include "kv_offload/messages/byte_size.hpp"
+#include "kv_offload/tiers/device/host_options.hpp"
 #include "kv_offload/tiers/io_mode.hpp"
 
 #include <CLI/CLI.hpp>
@@ -305,6 +307,35 @@ void add_io(CLI::App& app, IoOptions& options, Command& command) {
   });
 }
 
+void add_copy(CLI::App& app, CopyBenchOptions& options, Command& command) {
+  auto* copy = app.add_subcommand(
+      "copy",
+      "what moving chunks between device and primary tier costs, against memcpy of the same shape");
+  add_bytes(*copy, "--chunk-bytes", options.chunk_bytes, "size of a chunk (default 2MiB)", 4096,
+            kCopyChunkBytesMax);
+  add_bytes(*copy, "--fragment-bytes", options.fragment_bytes,
+            "size of the scattered fragments, a divisor of --chunk-bytes (default 16KiB)",
+            kCopyFragmentBytesMin, kCopyChunkBytesMax);
+  add_number<std::uint32_t>(*copy, "--chunks", options.chunks, 1, 1U << 24,
+                            "rows, and as much on the device (default 256)");
+  add_number<std::uint32_t>(*copy, "--threads", options.threads, 1, HostOptions::kThreadsMax,
+                            "that copy, ours and those of memcpy (default 1)");
+  add_choice<std::string>(*copy, "--backend", options.backend, {{"host", "host"}, {"cuda", "cuda"}},
+                          "device of the copies (default host)");
+  add_number<double>(*copy, "--seconds", options.seconds, 0.001, 3600,
+                     "of each measurement (default 0.5)");
+  add_number<std::uint32_t>(*copy, "--rounds", options.rounds, 1, 1000,
+                            "medians of so many (default 5)");
+  add_output_options(*copy, options.output);
+  copy->callback([&options, &command] {
+    if (options.backend == "cuda" && options.threads != 1)
+      throw CLI::ValidationError("--threads", "has no effect with --backend cuda");
+    command = [&options](std::ostream& out, std::ostream& err) {
+      return run_copy(options, out, err);
+    };
+  });
+}
+
 void add_lookup(CLI::App& app, LookupBenchOptions& options, Command& command) {
   auto* lookup = app.add_subcommand(
       "lookup", "what asking for keys costs: the index, a round trip, the facade");
@@ -404,6 +435,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   StressOptions stress;
   IoOptions io;
   LookupBenchOptions lookup;
+  CopyBenchOptions copy;
   InspectOptions inspect;
   CheckConfigOptions check;
   ObjectServerOptions serve;
@@ -414,6 +446,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   add_inspect(app, inspect, command);
   add_io(app, io, command);
   add_lookup(app, lookup, command);
+  add_copy(app, copy, command);
   add_check_config(app, check, command);
   add_serve_objects(app, serve, command);
   const auto named = [&](const CLI::App* command_app) {
@@ -421,7 +454,8 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   };
   if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(named).empty()) {
     err << "kv-offload-bench: " << one_line(argv[1])
-        << ": no such subcommand; expected one of: check-config, inspect, io, lookup, replay, "
+        << ": no such subcommand; expected one of: check-config, copy, inspect, io, lookup, "
+           "replay, "
            "serve-objects, simulate, stress\n";
     return kUsageError;
   }

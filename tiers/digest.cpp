@@ -1,5 +1,6 @@
 #include "kv_offload/tiers/digest.hpp"
 
+#include "kv_offload/tiers/device/host_copy.hpp"
 #include "kv_offload/tiers/hex_digit.hpp"
 
 #define XXH_STATIC_LINKING_ONLY  // the streaming state, to keep it on the stack
@@ -8,7 +9,6 @@
 #include <xxh_x86dispatch.h>  // picks AVX2 or AVX-512 at run time
 #endif
 
-#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -29,9 +29,6 @@ Hash canonical_of(XXH128_hash_t value) {
 Hash hash_of(const void* data, std::size_t bytes) {
   return canonical_of(XXH3_128bits(data, bytes));
 }
-
-/// A piece of a fused copy: stays in the first-level cache between its copy and its digest.
-constexpr std::size_t kFusedBytes = 8192;
 
 constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
@@ -59,10 +56,10 @@ ChunkDigest ChunkDigester::copy_and_digest(const OffloadKey& key, std::span<cons
   assert(from.size() == to.size());
   XXH3_state_t state;
   XXH3_128bits_reset(&state);
-  for (std::size_t at = 0; at < from.size(); at += kFusedBytes) {
-    const std::size_t piece = std::min(kFusedBytes, from.size() - at);
-    std::memcpy(to.data() + at, from.data() + at, piece);
-    XXH3_128bits_update(&state, to.data() + at, piece);
+  CopyThrough copy(to, from);
+  while (!copy.done()) {
+    const auto piece = copy.next();
+    XXH3_128bits_update(&state, piece.data(), piece.size());
   }
   return finish(key, from.size(), canonical_of(XXH3_128bits_digest(&state)));
 }

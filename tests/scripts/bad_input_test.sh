@@ -52,6 +52,18 @@ refused 'secondary_tiers[0].locality: "NEAR" is not allowed; expected one of: LO
 refused 'secondary_tiers[0].backpressure.low_water_s: 1 is not allowed; expected at most high_water_s (0.01)' \
   check-config "$work/marks.json"
 refused "$(printf 'k%.0s' {1..60})...: unknown key" check-config "$work/long_key.json"
+refused '--chunk-bytes: "12furlongs" is not allowed' copy --chunk-bytes 12furlongs
+refused '--chunk-bytes: "4095" is not allowed; expected' copy --chunk-bytes 4095
+refused '--fragment-bytes: 24 KiB is not allowed; expected a divisor of --chunk-bytes, which is 2 MiB' \
+  copy --fragment-bytes 24KiB
+refused '--fragment-bytes: 4 MiB is not allowed' copy --fragment-bytes 4MiB
+refused '--chunks: 40000 is not allowed; expected at most 32768' copy --chunks 40000
+refused '--fragment-bytes: 64 B is not allowed; expected at most 4194304 fragments' \
+  copy --fragment-bytes 64 --chunks 256
+refused '--threads' copy --threads 65
+refused '--backend' copy --backend rocm
+refused '--seconds' copy --seconds=-1
+refused 'has no effect with --backend cuda' copy --backend cuda --threads 2
 refused 'is required' check-config
 refused "$work/no/such/place" replay --synthetic multi-turn --tier fs --dir "$work/no/such/place"
 refused 'no_such_tier' replay --synthetic multi-turn --tier no_such_tier
