@@ -22,7 +22,10 @@ std::uint64_t huge_page_bytes(const std::byte* base, std::uint64_t bytes,
       from = std::max(from, begin);
       to = std::min(to, end);
       overlap = to > from ? to - from : 0;
-    } else if (std::sscanf(line.c_str(), "AnonHugePages: %" SCNu64, &kib) == 1) {
+    } else if (std::sscanf(line.c_str(), "AnonHugePages: %" SCNu64, &kib) == 1 ||
+               std::sscanf(line.c_str(), "ShmemPmdMapped: %" SCNu64, &kib) == 1 ||
+               std::sscanf(line.c_str(), "Shared_Hugetlb: %" SCNu64, &kib) == 1 ||
+               std::sscanf(line.c_str(), "Private_Hugetlb: %" SCNu64, &kib) == 1) {
       total += std::min(overlap, kib * 1024);
     }
   }

@@ -42,70 +42,67 @@ std::uint64_t whole_pages(std::uint64_t bytes) {
   return (bytes + page - 1) / page * page;
 }
 
-/// Maps `bytes` (whole pages), 2 MiB aligned; nullptr with errno if the system refuses.
-std::byte* map_aligned(std::uint64_t bytes) {
-  const std::uint64_t asked = bytes + Region::kHugePageBytes;
-  void* got = ::mmap(nullptr, asked, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) return nullptr;
-  const auto begin = reinterpret_cast<std::uintptr_t>(got);
-  const std::uintptr_t aligned =
-      (begin + Region::kHugePageBytes - 1) / Region::kHugePageBytes * Region::kHugePageBytes;
-  if (aligned > begin) ::munmap(got, aligned - begin);
-  const std::uintptr_t end = aligned + bytes;
-  if (begin + asked > end) ::munmap(reinterpret_cast<void*>(end), begin + asked - end);
-  return reinterpret_cast<std::byte*>(aligned);
-}
-
 }  // namespace
 
 Expected<std::unique_ptr<Region>> Region::create(const RegionOptions& options) {
   if (auto error = size_error(options); !error.empty()) return {OffloadErrc::invalid_config, error};
   const std::uint64_t row = row_bytes(options.chunk_bytes);
-  const std::uint64_t bytes = row * options.num_chunks;
   const std::string asked = "cpu_bytes_to_use: " + std::to_string(options.num_chunks) +
-                            " rows of " + std::to_string(row) + " bytes (" + mib(bytes) + ")";
-  const auto available = options.available_bytes
-                             ? AvailableMemory{*options.available_bytes, "the caller"}
-                             : available_memory().value_or(AvailableMemory{kBytesMax, "nothing"});
-  if (bytes > available.bytes)
-    return {OffloadErrc::invalid_config, asked + " do not fit into the " + mib(available.bytes) +
-                                             " available (" + available.limited_by +
-                                             "); ask for less or free memory"};
+                            " rows of " + std::to_string(row) + " bytes (" +
+                            mib(row * options.num_chunks) + ")";
+  return options.shared ? create_shared(options, asked) : create_private(options, asked);
+}
 
+Expected<std::unique_ptr<Region>> Region::create_private(const RegionOptions& options,
+                                                         const std::string& asked) {
+  const std::uint64_t row = row_bytes(options.chunk_bytes);
+  const std::uint64_t bytes = row * options.num_chunks;
+  if (auto error = memory_error(options, asked)) return *error;
   auto region = std::unique_ptr<Region>(new (std::nothrow) Region);
-  std::byte* base = region == nullptr ? nullptr : map_aligned(whole_pages(bytes));
-  if (base == nullptr)
+  if (region != nullptr) region->mapping_ = map_region(-1, whole_pages(bytes));
+  if (region == nullptr || region->mapping_.base() == nullptr)
     return {OffloadErrc::io_error, asked + " could not be mapped: " + std::strerror(errno)};
-  region->mapped_bytes_ = whole_pages(bytes);
-  region->view_ = {base, row, options.chunk_bytes, options.num_chunks, nullptr};
-  region->in_use_.reset(new (std::nothrow) std::atomic<std::uint32_t>[options.num_chunks]());
-  if (region->in_use_ == nullptr)
-    return {OffloadErrc::io_error, asked + ": no memory for the use counts"};
-  region->view_.in_use = region->in_use_.get();
-
-  // Advice only: without huge pages direct reads of 512 KiB and more run at half speed, but they run.
-  region->huge_pages_ = options.huge_pages && ::madvise(base, bytes, MADV_HUGEPAGE) == 0;
-  ::madvise(base, bytes, MADV_DONTDUMP);  // a core file should not be as large as the cache
-  ::madvise(base, bytes, MADV_DONTFORK);  // a child of fork must not copy pages under running I/O
-  region->touch_threads_ = std::clamp<std::uint32_t>(options.threads, 1, kTouchThreadsMax);
-  const MonotonicTime begin = options.now ? options.now() : MonotonicTime{};
-  if (const int e = touch_pages(base, bytes, region->touch_threads_, kHugePageBytes); e != 0)
-    return {OffloadErrc::io_error, asked + " could not be made resident: " + std::strerror(e)};
-  if (options.now) region->touch_time_ = options.now() - begin;
+  region->view_ = {region->mapping_.base(), row, options.chunk_bytes, options.num_chunks, nullptr};
+  if (auto made = region->make_resident(options, asked); !made) return made.error();
   return region;
 }
 
+std::optional<OffloadError> Region::memory_error(const RegionOptions& options,
+                                                 const std::string& asked) {
+  const std::uint64_t bytes = row_bytes(options.chunk_bytes) * options.num_chunks;
+  const auto available = options.available_bytes
+                             ? AvailableMemory{*options.available_bytes, "the caller"}
+                             : available_memory().value_or(AvailableMemory{kBytesMax, "nothing"});
+  if (bytes <= available.bytes) return std::nullopt;
+  return OffloadError{OffloadErrc::invalid_config,
+                      asked + " do not fit into the " + mib(available.bytes) + " available (" +
+                          available.limited_by + "); ask for less or free memory"};
+}
+
+Expected<Ok> Region::make_resident(const RegionOptions& options, const std::string& asked) {
+  in_use_.reset(new (std::nothrow) std::atomic<std::uint32_t>[options.num_chunks]());
+  if (in_use_ == nullptr) return {OffloadErrc::io_error, asked + ": no memory for the use counts"};
+  view_.in_use = in_use_.get();
+  // Advice only: without huge pages direct reads of 512 KiB and more run at half speed, but they run.
+  huge_pages_ = options.huge_pages && ::madvise(view_.base, bytes(), MADV_HUGEPAGE) == 0;
+  touch_threads_ = std::clamp<std::uint32_t>(options.threads, 1, kTouchThreadsMax);
+  const MonotonicTime begin = options.now ? options.now() : MonotonicTime{};
+  if (const int e =
+          touch_pages(view_.base, bytes(), touch_threads_, kHugePageBytes, options.advise);
+      e != 0)
+    return {OffloadErrc::io_error,
+            asked + " could not be made resident: " + std::strerror(e) +
+                (e == EFAULT ? " (the file system or the container's memory is full)" : "")};
+  if (options.now) touch_time_ = options.now() - begin;
+  return Ok{};
+}
+
 Region::~Region() {
-  if (leaked_)
-    static_cast<void>(in_use_.release());
-  else if (view_.base != nullptr)
-    ::munmap(view_.base, mapped_bytes_);
+  if (leaked_) static_cast<void>(in_use_.release());
 }
 
 double Region::huge_page_share() const {
-  return static_cast<double>(huge_page_bytes(view_.base, mapped_bytes_)) /
-         static_cast<double>(mapped_bytes_);
+  return static_cast<double>(huge_page_bytes(view_.base, bytes())) / static_cast<double>(bytes());
 }
 
 std::string Region::describe() const {
@@ -124,11 +121,13 @@ std::string Region::describe() const {
                   std::chrono::duration<double>(*touch_time_).count());
     line += text;
   }
-  return line;
+  return line + note_;
 }
 
 void Region::leak(const std::function<void(std::string)>& log) {
   if (std::exchange(leaked_, true)) return;
+  remove_name();
+  mapping_.leak();
   const std::string line =
       "primary region: " + mib(bytes()) +
       " stay mapped until the process ends, because an I/O thread did not return";
