@@ -34,9 +34,11 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   limits.hold_chunks_max = share(config.primary.hold_share + config.primary.max_pinned_share);
   limits.events = config.enable_kv_events;
 
-  actors.metrics = system.spawn(engine_metrics_actor,
-                          EngineMetricsDeps{parts.env, parts.board, parts.labels, config.row_bytes(),
-                                            config.tokens_per_chunk});
+  actors.metrics = system.spawn(
+      engine_metrics_actor,
+      EngineMetricsDeps{parts.env, parts.board, parts.labels, config.row_bytes(),
+                        config.tokens_per_chunk,
+                        config.workers && parts.worker_sink ? config.workers->world_size : 0});
   PrimaryTierDeps primary;
   primary.env = parts.env;
   primary.cache = std::make_shared<PrimaryCache>(limits, std::move(policy).value(), parts.view.in_use);
@@ -90,10 +92,14 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   step.min_load_tokens = lookup_gate.min_load_tokens;
   step.compute_tokens_per_s = config.compute_tokens_per_s;
   step.external_expired = parts.external_expired;
-  step.deadlines = {config.deadlines.load, config.deadlines.store, config.deadlines.probe,
-                    config.deadlines.lookup, config.deadlines.drain};
+  step.deadlines = {config.deadlines.load,   config.deadlines.store, config.deadlines.probe,
+                    config.deadlines.lookup, config.deadlines.drain, config.deadlines.copy};
+  step.order_workers = parts.order_workers;
+  step.worker_stats = parts.worker_stats;
+  step.revise_workers = parts.revise_workers;
   actors.step = system.spawn(scheduler_step_actor, std::move(step));
   for (const auto& gate : parts.gates) gate->open(actors.step);
+  if (parts.worker_sink) parts.worker_sink->open(actors.step);
   actors.supervisor = system.spawn(engine_supervisor_actor,
                              EngineSupervisorDeps{parts.env, parts.failed, actors.step, actors.tracker, actors.admission, actors.primary,
                                                   actors.metrics, actors.tiers});

@@ -7,11 +7,13 @@
 #include "kv_offload/actors/engine_supervisor_actor.hpp"
 #include "kv_offload/actors/lane_sink.hpp"
 #include "kv_offload/actors/parent_gate.hpp"
+#include "kv_offload/actors/worker_sink.hpp"
 #include "kv_offload/messages/protocol/actor_interfaces.hpp"
 #include "kv_offload/tiers/primary_view.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -35,6 +37,10 @@ struct EngineParts {
   std::vector<TierTraits> traits;                     ///< co-indexed
   std::vector<std::string> labels;                    ///< [0] primary, [1+t] tier t
   AdmissionKeeping admission_keeping;
+  std::shared_ptr<WorkerSink> worker_sink = nullptr;  ///< null: no workers with a socket
+  std::function<Expected<Ok>(WorkerOrder)> order_workers = {};
+  std::function<WorkerHubStats()> worker_stats = {};
+  std::function<void(const std::string&)> revise_workers = {};
 };
 
 /// Handles of one engine's actors. Dropping them all lets the actor system end.

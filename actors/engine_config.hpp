@@ -1,5 +1,12 @@
 #pragma once
 
+#include "kv_offload/messages/config_node.hpp"
+#include "kv_offload/messages/expected.hpp"
+#include "kv_offload/messages/export.hpp"
+#include "kv_offload/messages/kv_layout.hpp"
+#include "kv_offload/messages/monotonic_time.hpp"
+#include "kv_offload/messages/namespace_identity.hpp"
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -7,12 +14,6 @@
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "kv_offload/messages/config_node.hpp"
-#include "kv_offload/messages/expected.hpp"
-#include "kv_offload/messages/export.hpp"
-#include "kv_offload/messages/monotonic_time.hpp"
-#include "kv_offload/messages/namespace_identity.hpp"
 
 namespace kv_offload {
 
@@ -45,6 +46,21 @@ struct Deadlines {
   Duration unread = std::chrono::seconds(120);   ///< hold of an unread promotion
   Duration drain = std::chrono::seconds(30);
   Duration shutdown = std::chrono::seconds(10);
+  Duration copy = std::chrono::seconds(30);  ///< by the workers, order to outcome
+};
+
+/// Worker processes that copy between their devices and the primary tier, whose memory is then shared with them. How
+/// they share a row follows from the identity: canonical_format, else replicated_layout, else a slot for each.
+struct WorkersConfig {
+  std::uint32_t world_size = 1;
+  /// Where they join and get their orders: "@name" (abstract, leaves nothing behind) or a path. Empty: the engine gives
+  /// no orders; who embeds it tells the workers, and completes leases itself.
+  std::string socket;
+  /// A file to share the memory by, on a memory file system; unlinked once all have mapped it. Empty: no name, the
+  /// descriptor is passed over the socket.
+  std::string region_file;
+  Duration join = std::chrono::seconds(
+      60);  ///< that start() waits for all of them; "join_ms" in the JSON document
 };
 
 struct MetricsConfig {
@@ -79,6 +95,8 @@ struct KV_OFFLOAD_EXPORT EngineConfig {
   NamespaceIdentity identity;
   Deadlines deadlines;
   MetricsConfig metrics;
+  std::optional<WorkersConfig> workers;
+  std::string engine_id;              ///< names the engine to its workers; one per replica
   std::uint32_t jobs_max = 4096;      ///< jobs registered and not quiesced, per domain
   std::uint32_t probes_max = 65536;   ///< keys waiting for a verdict, per tier
   std::uint32_t calls_max = 1024;     ///< facade calls outstanding, per domain
@@ -108,6 +126,12 @@ struct KV_OFFLOAD_EXPORT EngineConfig {
   [[nodiscard]] std::uint64_t share_chunks(double share) const;
   /// Share of the primary tier that jobs of this tier may pin: configured, else 0.4 ÷ number of tiers.
   [[nodiscard]] double pin_share(std::size_t tier) const;
+  /// How workers share a row.
+  [[nodiscard]] ChunkLayout chunk_layout() const {
+    return identity.canonical_format    ? ChunkLayout::canonical
+           : identity.replicated_layout ? ChunkLayout::replicated
+                                        : ChunkLayout::sharded;
+  }
 
   /// Reads the JSON document; one line with path, value and allowed range on the first error.
   static Expected<EngineConfig> parse(const std::string& json_text);

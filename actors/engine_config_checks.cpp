@@ -239,6 +239,45 @@ Problem check_tiers(const EngineConfig& config) {
   return check_places(config);
 }
 
+Problem check_workers(const EngineConfig& config) {
+  if (auto p = check_text("engine_id", config.engine_id, kEngineNameBytesMax, true)) return p;
+  if (!config.workers) return std::nullopt;
+  const WorkersConfig& workers = *config.workers;
+  const std::int64_t ranks = workers.world_size;
+  if (ranks < 1 || ranks > kWorldSizeMax)
+    return refuse("workers.world_size", std::to_string(ranks),
+                  "an integer " + interval(1, kWorldSizeMax));
+  if (workers.socket.empty() && workers.region_file.empty())
+    return std::string(
+        "workers.socket: missing; expected \"@name\", a path, or an engine_id to name it after (or "
+        "workers.region_file)");
+  if (!workers.socket.empty()) {
+    // sockaddr_un has 108 bytes, one of them the end of a path or the beginning of an abstract name.
+    if (auto p = check_text("workers.socket", workers.socket, 107, false)) return p;
+    if (workers.socket == "@" || (workers.socket[0] != '@' && workers.socket[0] != '/'))
+      return refuse("workers.socket", quoted(workers.socket), "\"@name\" or an absolute path");
+  }
+  if (!workers.region_file.empty()) {
+    if (auto p = check_text("workers.region_file", workers.region_file, kPathBytesMax, false))
+      return p;
+    if (workers.region_file[0] != '/' || workers.region_file.ends_with('/'))
+      return refuse("workers.region_file", quoted(workers.region_file),
+                    "an absolute path of a file");
+  }
+  if (workers.join <= Duration::zero() || workers.join > std::chrono::milliseconds(kDeadlineMsMax))
+    return refuse("workers.join_ms", std::to_string(to_ms(workers.join)),
+                  "an integer " + interval(1, kDeadlineMsMax));
+  if (config.chunk_layout() == ChunkLayout::sharded && config.chunk_bytes % workers.world_size != 0)
+    return refuse("chunk_bytes", std::to_string(config.chunk_bytes),
+                  "a multiple of workers.world_size " + std::to_string(ranks) +
+                      ": each worker has a slot in every row");
+  if (config.chunk_bytes % config.identity.blocks_per_file != 0)
+    return refuse("chunk_bytes", std::to_string(config.chunk_bytes),
+                  "a multiple of identity.blocks_per_file " +
+                      std::to_string(config.identity.blocks_per_file) + ", the blocks of a chunk");
+  return std::nullopt;
+}
+
 Problem check_admission(const EngineConfig& config) {
   if (auto p = check_text("admission_state_file", config.admission_state_file, kPathBytesMax, true))
     return p;
@@ -260,6 +299,7 @@ std::optional<OffloadError> EngineConfig::validate() const {
   if (!problem) problem = check_eviction(*this);
   if (!problem) problem = check_tiers(*this);
   if (!problem) problem = check_admission(*this);
+  if (!problem) problem = check_workers(*this);
   if (!problem) return std::nullopt;
   return OffloadError{OffloadErrc::invalid_config, one_line(*problem)};
 }

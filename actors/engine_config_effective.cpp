@@ -71,6 +71,22 @@ void add_atomic_groups(EffectiveRows& rows, const EngineConfig& config) {
   }
 }
 
+void add_workers(EffectiveRows& rows, const EngineConfig& config) {
+  if (!config.workers) return rows.add("workers", "(none)", true);
+  const WorkersConfig& workers = *config.workers;
+  const WorkersConfig defaults;
+  rows.number("workers.world_size", workers.world_size, defaults.world_size, "processes");
+  rows.add("workers.socket", workers.socket.empty() ? "(none)" : workers.socket,
+           workers.socket.empty());
+  rows.add("workers.region_file", workers.region_file.empty() ? "(memfd)" : workers.region_file,
+           workers.region_file.empty());
+  rows.number("workers.join_ms", to_ms(workers.join), to_ms(defaults.join), "ms");
+  rows.derived("workers.layout", std::string(to_string(config.chunk_layout())), "",
+               config.identity.canonical_format    ? "identity.canonical_format is set"
+               : config.identity.replicated_layout ? "identity.replicated_layout is set"
+                                                   : "neither canonical nor replicated");
+}
+
 void add_engine(EffectiveRows& rows, const EngineConfig& config, const EngineConfig& defaults) {
   for (const auto& field : kIntegers)
     rows.number(std::string(field.key), config.*field.member, defaults.*field.member, field.unit);
@@ -89,6 +105,8 @@ void add_engine(EffectiveRows& rows, const EngineConfig& config, const EngineCon
                         : std::to_string(*port),
            !port);
   rows.text("metrics.address", config.metrics.address, defaults.metrics.address);
+  rows.add("engine_id", config.engine_id.empty() ? "(none)" : config.engine_id,
+           config.engine_id.empty());
 }
 
 }  // namespace
@@ -103,6 +121,7 @@ std::vector<EngineConfig::Effective> EngineConfig::effective() const {
            admission_state_file.empty());
   add_identity(rows, *this);
   add_atomic_groups(rows, *this);
+  add_workers(rows, *this);
   add_engine(rows, *this, defaults);
   return rows.take();
 }

@@ -51,7 +51,7 @@ struct Deadline {
   Duration Deadlines::*member;
 };
 inline constexpr std::int64_t kDeadlineMsMax = 86'400'000;  ///< a day
-inline constexpr std::array<Deadline, 7> kDeadlines{{
+inline constexpr std::array<Deadline, 8> kDeadlines{{
     {"load_ms", &Deadlines::load},
     {"store_ms", &Deadlines::store},
     {"probe_ms", &Deadlines::probe},
@@ -59,6 +59,7 @@ inline constexpr std::array<Deadline, 7> kDeadlines{{
     {"unread_ms", &Deadlines::unread},
     {"drain_ms", &Deadlines::drain},
     {"shutdown_ms", &Deadlines::shutdown},
+    {"copy_ms", &Deadlines::copy},
 }};
 
 struct Share {
@@ -99,6 +100,8 @@ inline constexpr std::uint64_t kRowAlignment = 4096;
 inline constexpr std::uint64_t kCpuBytesMax = std::uint64_t{64}
                                               << 40;  ///< half of a 47-bit address space
 inline constexpr std::size_t kTiersMax = 64;
+inline constexpr std::int64_t kWorldSizeMax = 1024;  ///< workers of one replica
+inline constexpr std::size_t kEngineNameBytesMax = 64;
 inline constexpr std::array<std::string_view, 7> kLogLevels{
     {"trace", "debug", "info", "warn", "error", "critical", "off"}};
 

@@ -92,6 +92,7 @@ Expected<EngineConfig> read_document(std::string_view text, const std::string& n
   config_sections::read_metrics(document, config);
   config_sections::read_identity(document, config);
   config_sections::read_chunk_size(document, config);
+  config_sections::read_workers(document, config);
   config_sections::read_atomic_groups(document, config);
   config_sections::read_secondary_tiers(document, config);
   config_sections::read_keys_without_effect(document, config);

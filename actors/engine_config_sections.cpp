@@ -118,6 +118,38 @@ void read_metrics(ConfigReader& document, EngineConfig& config) {
   });
 }
 
+void read_workers(ConfigReader& document, EngineConfig& config) {
+  config.engine_id = document.string("engine_id", "");
+  // The reference's switch; the format's name, which goes into the namespace, is ours to ask for.
+  if (const ConfigNode* node = document.child("canonical_layout");
+      node != nullptr &&
+      document.boolean("canonical_layout", false) != config.identity.canonical_format.has_value())
+    document.fail("canonical_layout", *node,
+                  "true beside identity.canonical_format (such as \"v1-nhd\"), false without it");
+  in_section(document, "workers", [&](ConfigReader& section) {
+    WorkersConfig workers;
+    // What the size of a chunk was derived with, if it was.
+    const std::int64_t by_default = document.integer("world_size", 1, 1, kWorldSizeMax);
+    workers.world_size =
+        static_cast<std::uint32_t>(section.integer("world_size", by_default, 1, kWorldSizeMax));
+    if (!section.has("world_size") && document.has("world_size"))
+      config.origins["workers.world_size"] = "derived: world_size";
+    workers.region_file = section.string("region_file", "");
+    workers.socket = section.string("socket", "");
+    if (!section.has("socket") && !config.engine_id.empty() && workers.region_file.empty()) {
+      workers.socket = "@kv_offload-" + config.engine_id;
+      config.origins["workers.socket"] = "derived: engine_id";
+    }
+    workers.join = std::chrono::milliseconds(
+        section.integer("join_ms", to_ms(workers.join), 1, kDeadlineMsMax));
+    config.workers = std::move(workers);
+  });
+  if (!config.workers && document.has("engine_id"))
+    config.notes.push_back(
+        "engine_id: has no effect: without workers the primary tier's memory is private to the "
+        "process");
+}
+
 void read_identity(ConfigReader& document, EngineConfig& config) {
   in_section(document, "identity", [&](ConfigReader& section) {
     NamespaceIdentity& identity = config.identity;

@@ -14,6 +14,8 @@ void read_secondary_tiers(ConfigReader& document, EngineConfig& config);
 void read_identity(ConfigReader& document, EngineConfig& config);
 void read_deadlines(ConfigReader& document, EngineConfig& config);
 void read_metrics(ConfigReader& document, EngineConfig& config);
+/// Call it after read_chunk_size.
+void read_workers(ConfigReader& document, EngineConfig& config);
 /// chunk_bytes, or the keys of a serving engine that it follows from. Call it after read_identity.
 void read_chunk_size(ConfigReader& document, EngineConfig& config);
 /// Keys of other engines that are welcome here but change nothing; each leaves a note.

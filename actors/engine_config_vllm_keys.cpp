@@ -20,11 +20,10 @@ struct KeyWithoutEffect {
   Kind kind;
   std::string_view why;
 };
-constexpr std::array<KeyWithoutEffect, 5> kWithoutEffect{{
+constexpr std::array<KeyWithoutEffect, 4> kWithoutEffect{{
     {"spec_name", Kind::text, "there is one engine, and it is always tiered"},
     {"spec_module_path", Kind::text, "there is one engine, and it is always tiered"},
     {"cache_policy_module_path", Kind::text, "eviction policies are registered by the program"},
-    {"engine_id", Kind::text, "the primary tier's memory is private to the process"},
     {"self_describing_kv_events", Kind::boolean, "events carry keys only"},
 }};
 

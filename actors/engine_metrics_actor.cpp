@@ -12,6 +12,7 @@ EngineMetricsActor::behavior_type EngineMetricsState::make_behavior(EngineMetric
   stats_.tier_labels = deps_.tier_labels;
   stats_.chunk_bytes = deps_.chunk_bytes;
   stats_.tokens_per_chunk = deps_.tokens_per_chunk;
+  stats_.worker_ranks = deps_.worker_ranks;
   stats_.tiers.resize(deps_.tier_labels.empty() ? 0 : deps_.tier_labels.size() - 1);
   deps_.board->put(stats_);  // a scrape before the first totals finds every series, at 0
   return {

@@ -32,6 +32,7 @@ struct EngineMetricsDeps {
   std::vector<std::string> tier_labels;  ///< [0] primary
   std::uint64_t chunk_bytes = 0;
   std::uint32_t tokens_per_chunk = 0;  ///< 0: unknown
+  std::uint32_t worker_ranks = 0;
 };
 
 /// Owns the published totals: each actor sends its own whole, the newest replaces the one before.

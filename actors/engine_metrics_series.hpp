@@ -47,6 +47,7 @@ const MetricDefinition& left_out_definition();
 std::vector<EngineSeries> reference_series();  ///< under the reference's names, prefix "vllm:"
 std::vector<EngineSeries> tier_series();       ///< ours, by tier
 std::vector<EngineSeries> primary_series();    ///< ours, of the primary tier
+std::vector<EngineSeries> worker_series();     ///< copies by the engine's workers
 std::vector<EngineSeries> work_series();       ///< ours, of requests, jobs, admission and actors
 
 // -- rows ----------------------------------------------------------------------------------------

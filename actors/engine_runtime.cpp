@@ -40,7 +40,8 @@ Expected<std::unique_ptr<EngineRuntime>> EngineRuntime::start(EngineConfig confi
   env->log = make_log(engine->config_.log_level, engine->config_.log);
   env->trace = std::move(trace);
   engine->parts_.env = std::move(env);
-  for (const auto step : {&EngineRuntime::start_admission_state, &EngineRuntime::start_region, &EngineRuntime::start_tiers,
+  for (const auto step : {&EngineRuntime::start_admission_state, &EngineRuntime::start_region,
+                          &EngineRuntime::start_workers, &EngineRuntime::start_tiers,
                           &EngineRuntime::start_actors, &EngineRuntime::start_metrics_server})
     if (auto started = (engine.get()->*step)(); !started) return started.error();
   const auto& c = engine->config_;
@@ -69,21 +70,6 @@ Expected<Ok> EngineRuntime::start_admission_state() {
     const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
     return static_cast<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());
   };
-  return Ok{};
-}
-
-Expected<Ok> EngineRuntime::start_region() {
-  RegionOptions options;
-  options.num_chunks = static_cast<ChunkId>(config_.num_chunks());
-  options.chunk_bytes = config_.chunk_bytes;
-  options.huge_pages = config_.huge_pages;
-  options.threads = std::max(1U, std::min(4U, std::thread::hardware_concurrency()));
-  options.now = now;
-  auto region = Region::create(options);
-  if (!region) return region.error();
-  region_ = std::move(region).value();
-  parts_.view = region_->view();
-  parts_.env->log("info", region_->describe());
   return Ok{};
 }
 
@@ -215,6 +201,7 @@ bool EngineRuntime::shutdown(Duration patience) {
   drain(patience / 2);
   metrics_server_.reset();
   health_.reset();  // with its handle of an actor
+  const bool workers_ended = stop_workers(now() + (deadline - now()) / 2);
   clean_ = stop_tiers(deadline);
   stop_actor(actors_.tracker, "job_tracker", deadline);
   stop_actor(actors_.admission, "admission_controller", deadline);
@@ -227,6 +214,8 @@ bool EngineRuntime::shutdown(Duration patience) {
   caf_.reset();
   if (!clean_) leak_lanes();
   parts_.tiers.clear();
+  workers_.reset();
+  clean_ = clean_ && workers_ended;
   return clean_;
 }
 

@@ -1,12 +1,5 @@
 #pragma once
 
-#include <atomic>
-#include <functional>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "kv_offload/actors/admission_state_file.hpp"
 #include "kv_offload/actors/caf_system.hpp"
 #include "kv_offload/actors/engine_actors.hpp"
@@ -15,13 +8,23 @@
 #include "kv_offload/actors/http_health.hpp"
 #include "kv_offload/tiers/primary/region.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
+#include "kv_offload/tiers/workers/worker_hub.hpp"
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace kv_offload {
 
 /// The parts of a running engine and the order in which they start and stop. Starting: admission's state
-/// file, region, tiers, actor system, actors, metrics server; an error at any step takes down what had
-/// started. Stopping: drain (the metrics server says so meanwhile), metrics server, sinks, tier actors,
-/// lanes, the other actors, the state file, actor system, region.
+/// file, region, workers (all have joined and fit together before a tier writes anything), tiers, actor system,
+/// actors, metrics server; an error at any step takes down what had started. Stopping: drain (the metrics
+/// server says so meanwhile), metrics server, workers, sinks, tier actors, lanes, the other actors, the state
+/// file, actor system, region.
 ///
 /// Used from the thread that starts and the one that stops; everything else talks to the actors.
 class EngineRuntime {
@@ -44,15 +47,18 @@ class EngineRuntime {
   [[nodiscard]] const SchedulerStepActor& step() const { return actors_.step; }
   [[nodiscard]] FailedState& failed() { return *parts_.failed; }
   [[nodiscard]] int metrics_port() const { return metrics_port_; }
+  [[nodiscard]] std::optional<bool> all_layers_portable() const;
   void log(std::string_view level, const std::string& line) const { parts_.env->log(level, line); }
 
  private:
   explicit EngineRuntime(EngineConfig config);
   Expected<Ok> start_admission_state();
   Expected<Ok> start_region();
+  Expected<Ok> start_workers();
   Expected<Ok> start_tiers();
   Expected<Ok> start_actors();
   Expected<Ok> start_metrics_server();
+  bool stop_workers(MonotonicTime deadline);
   bool stop_tiers(MonotonicTime deadline);
   template <class Handle>
   void stop_actor(Handle& actor, const char* name, MonotonicTime deadline);
@@ -61,6 +67,7 @@ class EngineRuntime {
   EngineConfig config_;
   EngineParts parts_;
   std::unique_ptr<Region> region_;
+  std::unique_ptr<WorkerHub> workers_;
   std::unique_ptr<CafSystem> caf_;
   EngineActors actors_;
   std::unique_ptr<AdmissionStateFile> admission_state_;

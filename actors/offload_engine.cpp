@@ -150,6 +150,17 @@ Pending<Ok> OffloadEngine::complete_load(LeaseId lease) {
   return impl_->call<Ok>(Impl::Kind::ends_work,
                          [&](Reply<Ok> reply) { return CompleteLoadCall{lease, std::move(reply)}; });
 }
+Pending<StoreOutcome> OffloadEngine::store_blocks(LeaseId lease, BlockList blocks,
+                                                  CopyOptions options) {
+  return impl_->call<StoreOutcome>(Impl::Kind::starts_work, [&](Reply<StoreOutcome> reply) {
+    return StoreBlocksCall{lease, std::move(blocks), options, std::move(reply)};
+  });
+}
+Pending<Ok> OffloadEngine::load_blocks(LeaseId lease, BlockList blocks, CopyOptions options) {
+  return impl_->call<Ok>(Impl::Kind::starts_work, [&](Reply<Ok> reply) {
+    return LoadBlocksCall{lease, std::move(blocks), options, std::move(reply)};
+  });
+}
 Pending<Ok> OffloadEngine::step_begin() {
   return impl_->call<Ok>(Impl::Kind::starts_work,
                          [&](Reply<Ok> reply) { return StepCall{false, {}, std::move(reply)}; });
@@ -202,6 +213,12 @@ bool OffloadEngine::shutdown(Duration patience) { return impl_->shutdown(patienc
 std::span<std::byte> OffloadEngine::chunk(ChunkId chunk_id) const {
   const auto view = impl_->runtime->view();
   return !impl_->forked() && chunk_id < view.num_chunks ? view.payload(chunk_id) : std::span<std::byte>{};
+}
+PrimaryView OffloadEngine::rows() const {
+  return impl_->forked() ? PrimaryView{} : impl_->runtime->view();
+}
+std::optional<bool> OffloadEngine::all_layers_portable() const {
+  return impl_->runtime->all_layers_portable();
 }
 std::uint64_t OffloadEngine::chunk_bytes() const { return impl_->runtime->config().chunk_bytes; }
 std::uint32_t OffloadEngine::num_chunks() const { return impl_->runtime->view().num_chunks; }

@@ -1,18 +1,21 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "kv_offload/actors/engine_config.hpp"
+#include "kv_offload/messages/copy_job.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
 #include "kv_offload/messages/export.hpp"
 #include "kv_offload/messages/lookup.hpp"
 #include "kv_offload/messages/offloading_event.hpp"
 #include "kv_offload/messages/pending.hpp"
 #include "kv_offload/messages/request.hpp"
+#include "kv_offload/tiers/primary_view.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 namespace kv_offload {
 
@@ -73,6 +76,15 @@ class KV_OFFLOAD_EXPORT OffloadEngine {
   Pending<LoadPlan> prepare_load(RequestHandle request, KeyList keys);
   Pending<Ok> complete_load(LeaseId lease);
 
+  // -- copies by the engine's workers -----------------------------------------------------------------
+  /// With EngineConfig::workers: every worker copies these device blocks to the rows of prepare_store's lease, then the
+  /// lease is completed as complete_store would. `blocks`: those of its chunks, in their order. Fails with `deadline` or
+  /// `io_error` if a worker was too late, failed or died; the lease then ends by itself as soon as no worker can
+  /// touch its rows any more. Any other error (`busy`: a worker is missing): nothing began, and the lease is as it was.
+  Pending<StoreOutcome> store_blocks(LeaseId lease, BlockList blocks, CopyOptions options = {});
+  /// The same towards the devices, for prepare_load's lease. On failure the blocks' contents are undefined.
+  Pending<Ok> load_blocks(LeaseId lease, BlockList blocks, CopyOptions options = {});
+
   // -- step-driven embedders -------------------------------------------------------------------------
   /// The polling view: lookups with LookupWait::polled answer at once and are asked again every step.
   /// Both are fences: answered after all results tracked before the call are applied. The end of a step
@@ -107,6 +119,10 @@ class KV_OFFLOAD_EXPORT OffloadEngine {
   /// Bytes of a slot for the holder of its lease: `chunk_bytes` long, page-aligned.
   [[nodiscard]] std::span<std::byte> chunk(ChunkId chunk_id) const;
   [[nodiscard]] std::uint64_t chunk_bytes() const;
+  /// All rows, for a DeviceWorker in this process; the engine outlives it.
+  [[nodiscard]] PrimaryView rows() const;
+  /// Canonical layout with workers that have a socket: is every layer free of the parallel layout? Else unset.
+  [[nodiscard]] std::optional<bool> all_layers_portable() const;
   [[nodiscard]] std::uint32_t num_chunks() const;
   /// Port of the metrics server, or 0 if there is none.
   [[nodiscard]] int metrics_port() const;

@@ -78,7 +78,15 @@ struct Checker {
   [[nodiscard]] std::string pins() const {
     const auto& p = s.primary;
     if (!p.identity_violation.empty()) return p.identity_violation;
+    for (const auto* copies : {&s.scheduler.store_copies, &s.scheduler.load_copies})
+      if (copies->started != copies->succeeded + copies->failed + copies->open)
+        return number(copies->started) + " copies by workers began, " +
+               number(copies->succeeded + copies->failed) + " ended, " + number(copies->open) +
+               " are open";
     if (!idle) return {};
+    if (s.scheduler.store_copies.open + s.scheduler.load_copies.open != 0)
+      return number(s.scheduler.store_copies.open + s.scheduler.load_copies.open) +
+             " copies by workers are open";
     if (s.scheduler.leases_open == 0 && p.pins_open != p.pins_abandoned)
       return number(p.pins_open) + " pins are open although no job and no lease is";
     if (p.waiters != 0) return number(p.waiters) + " waits are open";

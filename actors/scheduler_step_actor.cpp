@@ -21,6 +21,8 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
     l.async_delay = Histogram({1e-4, 5e-4, 1e-3, 5e-3, .01, .05, .1, .5, 1, 5, 10});
   }
   totals_.offers.resize(deps_.tiers.size());
+  for (auto* copies : {&totals_.store_copies, &totals_.load_copies})
+    copies->size = Histogram({1e6, 5e6, 1e7, 2e7, 4e7, 6e7, 8e7, 1e8, 1.5e8, 2e8});
   verdicts_.resize(deps_.tiers.size());
   load_costs_ = LoadCosts(deps_.tiers.size());
   self_->delayed_send(self_, deps_.env->tick, Tick{});
@@ -43,6 +45,8 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
       handled_by(this, &S::reset),
       handled_by(this, &S::forget),
       handled_by(this, &S::pending_work),
+      handled_by(this, &S::store_blocks),
+      handled_by(this, &S::load_blocks),
       handled_by(this, &S::store_job),
       handled_by(this, &S::lookup_probed),
       handled_by(this, &S::lookup_claimed),
@@ -64,6 +68,7 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
       handled_by(this, &S::request_opened),
       handled_by(this, &S::jobs_ended),
       handled_by(this, &S::jobs_drained),
+      handled_by(this, &S::worker_report),
       handled_by(this, &S::tier_down),
       handled_by(this, &S::stop),
       handled_by(this, &S::tick),
@@ -291,6 +296,7 @@ void SchedulerStepState::publish_totals() {
   for (const auto& [id, op] : presents_) totals_.cascades_parked += op.parked;
   if (deps_.external_expired) totals_.external_expired = deps_.external_expired->load(std::memory_order_relaxed);
   totals_.jobs_numbered = next_job_;
+  if (deps_.worker_stats) totals_.workers = deps_.worker_stats();
   self_->send(deps_.metrics, PublishTotals{totals_});
 }
 
@@ -309,6 +315,7 @@ void SchedulerStepState::stop(const StopActor& m) {
   fail_all(forgets_);
   for (auto& [id, op] : cascades_) op.store_job.fail(code, why);
   for (auto& [id, op] : presents_) op.store_job.fail(code, why);
+  for (auto& [id, op] : copies_) op.fail(code, why);
   fail_all(drains_);
   for (auto& [id, op] : fences_) {
     if (op.step) op.step->fail(code, why);

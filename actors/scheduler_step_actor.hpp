@@ -1,12 +1,5 @@
 #pragma once
 
-#include <atomic>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "kv_offload/actors/actor_support.hpp"
 #include "kv_offload/actors/load_costs.hpp"
 #include "kv_offload/actors/lookup_op.hpp"
@@ -15,6 +8,14 @@
 
 #include <absl/container/flat_hash_map.h>
 #include <absl/container/flat_hash_set.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace kv_offload {
 
@@ -37,8 +38,12 @@ struct SchedulerStepDeps {
   std::uint64_t min_load_tokens = 0;   ///< less than this is no load worth making
   std::uint32_t compute_tokens_per_s = 0;  ///< 0: unknown
   std::shared_ptr<const std::atomic<std::uint64_t>> external_expired;  ///< counted by the tiers' gates
+  /// To the workers' hub; all empty where no workers are configured. Neither waits.
+  std::function<Expected<Ok>(WorkerOrder)> order_workers;
+  std::function<WorkerHubStats()> worker_stats;
+  std::function<void(const std::string& revision)> revise_workers;
   struct {
-    Duration load{}, store{}, probe{}, lookup{}, drain{};
+    Duration load{}, store{}, probe{}, lookup{}, drain{}, copy{};
   } deadlines;
 };
 
@@ -93,6 +98,8 @@ class SchedulerStepState {
     std::vector<std::uint32_t> generations;
     std::size_t below_floor = 0;  ///< leading chunks below the request's save floor
     MonotonicTime opened_at;      ///< loads only
+    bool copying = false;         ///< by the workers: it ends when they have
+    bool copy_failed = false;
     void leave_out(const KeyIdxList& positions);
   };
   /// Tiers that were asked what they want of a new request.
@@ -157,6 +164,18 @@ class SchedulerStepState {
     ForgetSummary summary;
     Reply<ForgetSummary> reply;
   };
+  /// An order to the workers. Its lease ends when no process can touch the rows any more.
+  struct CopyOp {
+    LeaseId lease;
+    bool is_store = false;
+    bool success = false;
+    CopyOptions options;
+    Reply<StoreOutcome> store_reply;
+    Reply<Ok> load_reply;
+    void fail(OffloadErrc code, const std::string& why) const {
+      is_store ? store_reply.fail(code, why) : load_reply.fail(code, why);
+    }
+  };
   struct FenceOp {
     std::uint32_t waiting = 2;  ///< FenceReached from primary and from admission
     MonotonicTime deadline;
@@ -192,6 +211,8 @@ class SchedulerStepState {
   void complete_store(const CompleteStoreCall& m);
   void prepare_load(const PrepareLoadCall& m);
   void complete_load(const CompleteLoadCall& m);
+  void store_blocks(const StoreBlocksCall& m);
+  void load_blocks(const LoadBlocksCall& m);
   void step(const StepCall& m);
   void events(const EventsCall& m);
   void stats(const StatsCall& m);
@@ -228,6 +249,8 @@ class SchedulerStepState {
   void keys_forgotten(const KeysForgotten& m);
   void fence_reached(const FenceReached& m);
 
+  void worker_report(const WorkerReport& m);
+
   void tier_down(const TierDown& m);
   void stop(const StopActor& m);
   void tick(const Tick& m);
@@ -261,6 +284,13 @@ class SchedulerStepState {
   void judge_claims(Request& request, std::uint64_t device_tokens);
   void end_claims(Request& request);
   void split_below_floor(CascadeOp& op);
+
+  // copies by the workers
+  void start_copy(CopyOp op, const BlockList& blocks);
+  void end_copy(CopyOp op);
+  CopyTotals& copy_totals(const CopyOp& op) {
+    return op.is_store ? totals_.store_copies : totals_.load_copies;
+  }
 
   // polling view
   void add_pending_load(const LookupOp& op, TierIndex tier, TransferJob chunks, MonotonicTime now);
@@ -305,7 +335,7 @@ class SchedulerStepState {
   std::vector<bool> tier_alive_;
   Epoch epoch_ = 0;
   OpId next_op_ = 0;
-  std::uint64_t next_request_ = 0, next_lease_ = 0, next_job_ = 0;
+  std::uint64_t next_request_ = 0, next_lease_ = 0, next_job_ = 0, next_order_ = 0;
   std::uint64_t open_jobs_ = 0;  ///< numbered, not yet released
   absl::flat_hash_map<RequestHandle, Request> requests_;      // bounded by requests_max
   absl::flat_hash_map<std::string, RequestHandle> by_req_id_; // of live requests
@@ -318,6 +348,7 @@ class SchedulerStepState {
   std::map<OpId, CascadeOp> cascades_;
   std::map<OpId, PresentOp> presents_;  // asked of the primary tier, or with parked keys
   std::map<OpId, ForgetOp> forgets_;
+  std::map<std::uint64_t, CopyOp> copies_;  // by order; one per open lease at most
   std::vector<PendingLoad> pending_loads_;  // in order of their first chunk; bounded by slots and jobs_max
   std::map<JobId, OpId> waited_jobs_;
   std::map<OpId, FenceOp> fences_;

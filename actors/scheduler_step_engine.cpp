@@ -77,9 +77,10 @@ void SchedulerStepState::events_taken(const EventsTaken& m) {
 
 // -- drain ------------------------------------------------------------------------------------------------
 
-/// Calls that may still become jobs; they pass in a few messages and never wait for I/O.
+/// Calls that may still become jobs; they pass in a few messages and never wait for I/O, but for copies by
+/// workers, which have a deadline.
 bool SchedulerStepState::flows_running() const {
-  if (!prepare_stores_.empty() || !prepare_loads_.empty()) return true;
+  if (!prepare_stores_.empty() || !prepare_loads_.empty() || !copies_.empty()) return true;
   for (const auto& [id, op] : cascades_)
     if (!op.submitted) return true;
   for (const auto& [id, op] : presents_)
@@ -188,6 +189,8 @@ void SchedulerStepState::revision_changed(const RevisionChanged& m) {
 
 void SchedulerStepState::finish_reset(std::string error) {
   const auto reply = reset_->second.reply;
+  if (reset_->second.change_revision && error.empty() && deps_.revise_workers)
+    deps_.revise_workers(reset_->second.revision);
   reset_.reset();
   if (error.empty()) reply.deliver(Ok{});
   else reply.fail(OffloadErrc::unsupported, std::move(error));

@@ -13,6 +13,13 @@
 //   prepare_store ─ReserveStore→ store_reserved (lease) · complete_store ─PublishStore→ (cascades)
 //   prepare_load ─PinLeading→ load_pinned (lease) · complete_load ─Unpin→
 namespace kv_offload {
+namespace {
+
+std::string copied_by_workers(LeaseId lease) {
+  return "lease " + to_string(lease) + " is being copied by the workers, and ends with the copy";
+}
+
+}  // namespace
 
 void SchedulerStepState::prepare_store(const PrepareStoreCall& m) {
   if (refuses_work(m.reply) || refuses_lease(m.reply)) return;
@@ -102,6 +109,8 @@ void SchedulerStepState::complete_store(const CompleteStoreCall& m) {
   const auto it = leases_.find(m.lease);
   if (it == leases_.end() || !it->second.is_store)
     return m.reply.fail(OffloadErrc::unknown_lease, "lease " + to_string(m.lease) + " is no open store");
+  if (it->second.copying)
+    return m.reply.fail(OffloadErrc::invalid_argument, copied_by_workers(m.lease));
   CascadeOp op;
   op.counts_call = true;
   op.lease = std::move(it->second);
@@ -157,9 +166,12 @@ void SchedulerStepState::complete_load(const CompleteLoadCall& m) {
   const auto it = leases_.find(m.lease);
   if (it == leases_.end() || it->second.is_store)
     return m.reply.fail(OffloadErrc::unknown_lease, "lease " + to_string(m.lease) + " is no open load");
+  if (it->second.copying)
+    return m.reply.fail(OffloadErrc::invalid_argument, copied_by_workers(m.lease));
   const auto lease = std::move(it->second);
   leases_.erase(it);
-  load_costs_.copied(lease.chunk_ids.size(), self_->clock().now() - lease.opened_at);
+  if (!lease.copy_failed)
+    load_costs_.copied(lease.chunk_ids.size(), self_->clock().now() - lease.opened_at);
   self_->send(deps_.primary, Unpin{lease.chunk_ids, lease.epoch});
   if (auto* request = find_request(lease.request)) --request->open_leases;
   m.reply.deliver(Ok{});

@@ -13,6 +13,7 @@
 #include "kv_offload/bench/stress.hpp"
 #include "kv_offload/bench/stress_faults.hpp"
 #include "kv_offload/bench/synthetic.hpp"
+#include "kv_offload/bench/workers.hpp"
 #include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/device/host_options.hpp"
 #include "kv_offload/tiers/io_mode.hpp"
@@ -364,6 +365,54 @@ void add_lookup(CLI::App& app, LookupBenchOptions& options, Command& command) {
   });
 }
 
+void add_workers(CLI::App& app, WorkersOptions& options, Command& command) {
+  auto* workers = app.add_subcommand(
+      "workers", "an engine and worker processes: chunks from their devices and back, compared");
+  add_number<std::uint32_t>(*workers, "--workers", options.workers, 1, 64,
+                            "worker processes (default 4)");
+  add_number<std::uint64_t>(*workers, "--chunks", options.chunks, 1, kChunksMax,
+                            "chunks each way (default 10000)");
+  add_bytes(*workers, "--chunk-bytes", options.chunk_bytes,
+            "size of a chunk, all workers' parts (default 64KiB)", config_fields::kChunkBytesMin,
+            config_fields::kChunkBytesMax);
+  add_number<std::uint32_t>(*workers, "--blocks-per-chunk", options.blocks_per_chunk, 1, 1024,
+                            "device blocks of a chunk (default 1)");
+  add_number<std::uint32_t>(*workers, "--batch", options.batch, 1, 65'536,
+                            "chunks of a copy (default 64)");
+  add_number<std::uint32_t>(*workers, "--window", options.window, 1, 1024,
+                            "copies on their way (default 4)");
+  add_number<std::uint32_t>(*workers, "--rounds", options.rounds, 1, 100'000,
+                            "whole lives of an engine (default 1)");
+  workers->add_flag(
+      "--kill", options.kill,
+      "kill one worker in each round, give its rank to another, do again what failed");
+  workers->add_option("--seed", options.seed, "of the order, and of who dies when (default 1)")
+      ->check(not_negative);
+  add_output_options(*workers, options.output);
+  workers->callback([&options, &command] {
+    command = [&options](std::ostream& out, std::ostream& err) {
+      return run_workers(options, out, err);
+    };
+  });
+}
+
+/// What `workers` starts; nobody else has its descriptor.
+void add_worker_process(CLI::App& app, BenchWorkerOptions& options, Command& command) {
+  auto* worker = app.add_subcommand("worker-process", "")->group("");
+  worker->add_option("--socket", options.socket)->required();
+  worker->add_option("--rank", options.rank)->required();
+  worker->add_option("--world-size", options.world_size)->required();
+  worker->add_option("--blocks-per-chunk", options.blocks_per_chunk)->required();
+  worker->add_option("--page-bytes", options.page_bytes)->required();
+  worker->add_option("--num-blocks", options.num_blocks)->required();
+  worker->add_option("--device-fd", options.device_fd)->required();
+  worker->callback([&options, &command] {
+    command = [&options](std::ostream&, std::ostream& err) {
+      return run_bench_worker(options, err);
+    };
+  });
+}
+
 void add_inspect(CLI::App& app, InspectOptions& options, Command& command) {
   auto* inspect = app.add_subcommand("inspect", "what a tier left on disk");
   inspect
@@ -439,6 +488,8 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   InspectOptions inspect;
   CheckConfigOptions check;
   ObjectServerOptions serve;
+  WorkersOptions workers;
+  BenchWorkerOptions worker_process;
   Command command;
   add_replay(app, replay, command);
   add_simulate(app, simulate, command);
@@ -449,6 +500,8 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
   add_copy(app, copy, command);
   add_check_config(app, check, command);
   add_serve_objects(app, serve, command);
+  add_workers(app, workers, command);
+  add_worker_process(app, worker_process, command);
   const auto named = [&](const CLI::App* command_app) {
     return command_app->get_name() == argv[1];
   };
@@ -456,7 +509,7 @@ int run_command_line(int argc, const char* const* argv, std::ostream& out, std::
     err << "kv-offload-bench: " << one_line(argv[1])
         << ": no such subcommand; expected one of: check-config, copy, inspect, io, lookup, "
            "replay, "
-           "serve-objects, simulate, stress\n";
+           "serve-objects, simulate, stress, workers\n";
     return kUsageError;
   }
   try {

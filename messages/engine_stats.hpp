@@ -1,5 +1,12 @@
 #pragma once
 
+#include "kv_offload/messages/admission.hpp"
+#include "kv_offload/messages/export.hpp"
+#include "kv_offload/messages/gate_report.hpp"
+#include "kv_offload/messages/metric_definition.hpp"
+#include "kv_offload/messages/transfer_job.hpp"
+#include "kv_offload/messages/worker_order.hpp"
+
 #include <array>
 #include <cstdint>
 #include <map>
@@ -7,12 +14,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "kv_offload/messages/admission.hpp"
-#include "kv_offload/messages/export.hpp"
-#include "kv_offload/messages/gate_report.hpp"
-#include "kv_offload/messages/metric_definition.hpp"
-#include "kv_offload/messages/transfer_job.hpp"
 
 namespace kv_offload {
 
@@ -121,6 +122,17 @@ struct OfferTotals {
   std::array<Amount, kNumDropReasons> promotions_dropped{};
 };
 
+/// Copies by the engine's workers in one direction; a lease is one of them.
+struct CopyTotals {
+  std::uint64_t started = 0;  ///< = succeeded + failed + open, at any time
+  std::uint64_t succeeded = 0;
+  std::uint64_t failed = 0;  ///< a worker failed, died or was too late
+  std::uint64_t open = 0;    ///< gauge: rows may still be touched
+  std::uint64_t bytes = 0;   ///< of those that succeeded, all workers
+  double time_s = 0;         ///< of those, the slowest worker's
+  Histogram size;            ///< of those, bytes
+};
+
 struct SchedulerTotals {
   ActorTotals actor;
   std::vector<LookupTotals> lookups;  ///< [0] primary, [1+t] tier t
@@ -143,6 +155,8 @@ struct SchedulerTotals {
   std::uint64_t external_requests = 0;     ///< that tiers asked on behalf of others
   std::uint64_t external_expired = 0;      ///< calls through a handle that had been revoked
   std::uint64_t forgotten_chunks = 0;      ///< removed from the primary tier by forget
+  CopyTotals store_copies, load_copies;    ///< by the workers
+  WorkerHubStats workers;                  ///< no ranks: none are configured
 };
 
 /// Per secondary tier, as the job tracker counts it.
@@ -272,6 +286,7 @@ struct EngineStats {
   std::vector<std::string> tier_labels;  ///< [0] "0:primary", [1+t] tier t
   std::uint64_t chunk_bytes = 0;         ///< row length
   std::uint32_t tokens_per_chunk = 0;    ///< 0: unknown
+  std::uint32_t worker_ranks = 0;        ///< workers that the engine orders
   SchedulerTotals scheduler;
   TrackerTotals tracker;
   PrimaryTotals primary;

@@ -102,6 +102,14 @@ struct CompleteStoreOptions {
   bool wait_cascades = false;   ///< answer only when every admitted cascade has ended
 };
 
+/// How the engine's workers copy for a lease.
+struct CopyOptions {
+  bool wait_cascades = false;  ///< store_blocks: as in CompleteStoreOptions
+  /// The caller tells the workers itself, by a job of this id (below 2^63, never used before); the engine waits for
+  /// all of them to report it, which they may do before this call.
+  std::optional<std::uint64_t> told_job = {};
+};
+
 /// Grant of prepare_load: the leading keys that were still present, pinned until complete_load.
 struct LoadPlan {
   LeaseId lease;

@@ -38,20 +38,20 @@ class HostGate {
   /// Returns when no log callback runs and none will any more.
   void close();
 
-  void lookup_begins() { lookups_.fetch_add(1); }
-  void lookup_ended() {
-    if (lookups_.fetch_sub(1) == 1) lookups_.notify_all();
+  void call_begins() { calls_.fetch_add(1); }
+  void call_ended() {
+    if (calls_.fetch_sub(1) == 1) calls_.notify_all();
   }
-  /// Waits until every callback of a lookup has returned: the engine has answered them all when it ended.
-  void await_lookups() const {
-    for (auto open = lookups_.load(); open != 0; open = lookups_.load()) lookups_.wait(open);
+  /// Waits until every callback of an asynchronous call has returned: the engine has answered them all when it ended.
+  void await_calls() const {
+    for (auto open = calls_.load(); open != 0; open = calls_.load()) calls_.wait(open);
   }
 
  private:
   std::mutex mutex_;
   kvo_log_callback log_;  // null: closed
   void* const user_;
-  std::atomic<std::uint32_t> lookups_{0};
+  std::atomic<std::uint32_t> calls_{0};
 };
 
 }  // namespace kv_offload::c_api

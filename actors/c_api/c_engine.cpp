@@ -85,7 +85,7 @@ int kvo_destroy(kvo_engine* engine) {
     const int answer = end_cleanly(*engine, 0);  // answers every call that is inside
     while (engine->inside.load() != 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
     engine->facade.reset();
-    engine->gate->await_lookups();
+    engine->gate->await_calls();
     engine->gate->close();
     delete engine;
     return answer;

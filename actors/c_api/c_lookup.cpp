@@ -67,7 +67,7 @@ void call_back(HostGate& gate, kvo_lookup_callback callback, void* user, const E
     }
   } catch (...) {  // the callback threw: nobody is there to catch it
   }
-  gate.lookup_ended();
+  gate.call_ended();
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ int kvo_lookup_async(kvo_engine* engine, kvo_request request, const kvo_key* key
     std::function<void(Expected<LookupAnswer>)> deliver = [gate = engine->gate, callback, user](const Expected<LookupAnswer>& found) {
       call_back(*gate, callback, user, found);
     };
-    engine->gate->lookup_begins();
+    engine->gate->call_begins();
     std::move(pending).then(std::move(deliver));
     return static_cast<int>(KVO_OK);
   });

@@ -27,7 +27,7 @@ extern "C" {
 
 /* Grows when something is added; a library of a higher number serves programs of a lower one. What breaks
  * programs changes the name of the shared library (libkv_offload.so.0) instead. */
-#define KVO_ABI_VERSION 1u
+#define KVO_ABI_VERSION 2u /* 2: kvo_take_events, kvo_region, copies by workers */
 KVO_API uint32_t kvo_abi_version(void); /* of the library that is loaded */
 KVO_API const char* kvo_version(void);  /* of its release, "0.1.0" */
 
@@ -277,6 +277,152 @@ KVO_API int kvo_step_end(kvo_engine* engine, const kvo_request* new_requests, si
                          const kvo_request* preempted_requests, size_t num_preempted);
 /* *pending becomes 1 where steps are worth taking although no request is scheduled, else 0. */
 KVO_API int kvo_has_pending_work(kvo_engine* engine, int* pending);
+
+/* ---- events ----------------------------------------------------------------------------------------------- */
+
+typedef struct kvo_event {
+  size_t struct_size;
+  int removed; /* 0: the keys entered a tier; 1: they left it */
+  int reserved;
+  const char* medium;        /* "CPU", "STORAGE", ...; NULL: not said */
+  const char* locality;      /* "LOCAL", "REMOTE"; NULL: not said */
+  const kvo_key* keys;       /* num_keys of them */
+  const uint32_t* chunk_ids; /* their slots, of the primary tier alone; else NULL */
+  size_t num_keys;
+} kvo_event;
+/* Valid during the call. Must not call the engine. */
+typedef void (*kvo_event_callback)(void* user, const kvo_event* event);
+/* Hands over what has happened since the last call, oldest first, on this thread; with enable_kv_events in the
+ * configuration. */
+KVO_API int kvo_take_events(kvo_engine* engine, kvo_event_callback callback, void* user);
+
+/* ---- copies: rows for a device of this process -------------------------------------------------------------- */
+
+typedef struct kvo_rows {
+  size_t struct_size;
+  void* base;             /* page-aligned; row i begins at base + i * row_bytes */
+  uint64_t row_bytes;     /* chunk_bytes rounded up to pages */
+  uint64_t chunk_bytes;
+  uint64_t num_rows;
+} kvo_rows;
+/* The primary tier's memory, to register it with a device. There until shutdown; does not wait. Rows may be touched by
+ * the holder of their lease alone. */
+KVO_API int kvo_region(const kvo_engine* engine, kvo_rows* rows);
+
+/* ---- copies: by worker processes ---------------------------------------------------------------------------- */
+
+/* Device blocks of a transfer, cache group after cache group. */
+typedef struct kvo_blocks {
+  size_t struct_size;
+  const uint32_t* block_ids;    /* all groups behind each other */
+  size_t num_blocks;
+  const uint32_t* group_sizes;  /* blocks of each group; their sum is num_blocks */
+  const uint32_t* first_blocks; /* index of each group's first block in the request */
+  size_t num_groups;
+} kvo_blocks;
+
+enum kvo_copy_flags {
+  KVO_COPY_WAIT_CASCADES = 1u, /* kvo_store_blocks: answer when every admitted tier has ended its part */
+  KVO_COPY_TOLD_JOB = 2u       /* the caller tells the workers itself, by kvo_worker_submit with told_job as id */
+};
+typedef struct kvo_copy_options {
+  size_t struct_size;
+  uint32_t flags; /* of kvo_copy_flags */
+  uint32_t reserved;
+  uint64_t told_job; /* below 2^63, never used before; read with KVO_COPY_TOLD_JOB */
+} kvo_copy_options;
+
+/* Every worker copies these blocks to the rows of the lease; then the lease is completed. KVO_DEADLINE, KVO_IO_ERROR: a
+ * worker was too late, failed or died, and the lease ends by itself. Any other failure: nothing began. */
+KVO_API int kvo_store_blocks(kvo_engine* engine, kvo_lease lease, const kvo_blocks* blocks,
+                             const kvo_copy_options* options, kvo_store_outcome* outcome);
+/* The same towards the devices. */
+KVO_API int kvo_load_blocks(kvo_engine* engine, kvo_lease lease, const kvo_blocks* blocks,
+                            const kvo_copy_options* options);
+/* Both without waiting. KVO_OK: the callback runs exactly once, before kvo_destroy returns, with a kvo_code; `outcome` is
+ * NULL for loads and failures. Must not block. */
+typedef void (*kvo_copy_callback)(void* user, int code, const char* error, const kvo_store_outcome* outcome);
+KVO_API int kvo_store_blocks_async(kvo_engine* engine, kvo_lease lease, const kvo_blocks* blocks,
+                                   const kvo_copy_options* options, kvo_copy_callback callback, void* user);
+KVO_API int kvo_load_blocks_async(kvo_engine* engine, kvo_lease lease, const kvo_blocks* blocks,
+                                  const kvo_copy_options* options, kvo_copy_callback callback, void* user);
+
+/* ---- a worker process --------------------------------------------------------------------------------------- */
+
+typedef struct kvo_worker kvo_worker;
+
+/* Elements of arrays: these three structs never grow. */
+typedef struct kvo_tensor {
+  const char* name; /* for messages; NULL: none */
+  void* data;       /* address on the device */
+  uint64_t page_bytes, num_blocks;
+} kvo_tensor;
+typedef struct kvo_page_run {
+  uint64_t local_offset, canonical_offset, fragment_bytes, count, local_stride, canonical_stride;
+} kvo_page_run;
+enum kvo_layer_flags {
+  KVO_LAYER_MAPPED = 1u,  /* the fields from canonical_page_bytes on are set: canonical layout */
+  KVO_LAYER_PORTABLE = 2u /* its canonical page reads the same under every parallel layout */
+};
+typedef struct kvo_layer {
+  const char* name;    /* for messages; NULL: none */
+  uint32_t group;      /* its cache group */
+  uint32_t tensor;     /* index of the tensor it lies in */
+  uint64_t page_bytes; /* of the tensor's page, from its beginning */
+  uint32_t flags;      /* of kvo_layer_flags */
+  uint32_t num_runs;
+  uint64_t canonical_page_bytes;
+  const kvo_page_run* runs;
+  uint32_t num_writers; /* ranks with the same bytes take turns; 0 is 1 */
+  uint32_t writer;
+} kvo_layer;
+
+typedef enum kvo_layout { KVO_SHARDED = 0, KVO_REPLICATED = 1, KVO_CANONICAL = 2 } kvo_layout;
+
+/* Callbacks of a worker run on its threads, and must not block or call it. */
+typedef struct kvo_copy_end {
+  size_t struct_size;
+  uint64_t id;
+  int code; /* KVO_OK, or KVO_IO_ERROR */
+  int reserved;
+  const char* error; /* "" if none */
+  uint64_t bytes;
+  double seconds;
+} kvo_copy_end;
+
+typedef struct kvo_worker_options {
+  size_t struct_size;
+  const char* socket;      /* the engine's workers.socket, or */
+  const char* region_file; /* its workers.region_file: then nobody but kvo_worker_submit gives orders */
+  const char* engine_id;   /* checked; NULL: any */
+  const char* device;      /* NULL or "host"; "cuda:0" where built with it */
+  uint32_t rank, world_size, blocks_per_chunk; /* 0 is 1 for the latter two */
+  uint32_t layout;                             /* a kvo_layout */
+  const kvo_tensor* tensors;
+  size_t num_tensors;
+  const kvo_layer* layers;
+  size_t num_layers;
+  uint32_t join_ms; /* from start until the engine has to be there; 0: a minute */
+  uint32_t reserved;
+  void* user;
+  /* Before the copies of an order: the event of the compute stream that they wait for (a cudaEvent_t as a number), or 0. */
+  uint64_t (*before_copy)(void* user, uint64_t id, int is_load);
+  void (*copied)(void* user, const kvo_copy_end* end); /* ends of jobs of kvo_worker_submit */
+  void (*engine_gone)(void* user, const char* why);    /* and nothing is being copied any more */
+  kvo_log_callback log;                                /* gets `user`; NULL: standard error */
+} kvo_worker_options;
+
+/* Checks what can be checked at once, and joins in the background: workers may start before their engine. */
+KVO_API int kvo_worker_start(const kvo_worker_options* options, kvo_worker** worker);
+/* Until it has joined and all ranks fit together; else the engine's refusal, or KVO_DEADLINE. */
+KVO_API int kvo_worker_wait_ready(kvo_worker* worker, uint32_t patience_ms);
+/* A job of the caller's own: `after` is an event of the compute stream, or 0. Its end is also reported to the engine. */
+KVO_API int kvo_worker_submit(kvo_worker* worker, uint64_t id, int is_load, const kvo_blocks* blocks,
+                              const uint32_t* chunk_ids, size_t num_chunks, uint64_t after);
+/* Waits for running copies, tells the engine, unmaps. KVO_UNCLEAN: a copy did not end. May be called again. */
+KVO_API int kvo_worker_stop(kvo_worker* worker, uint32_t patience_ms);
+/* Stops within 10 s if need be, and frees. No other call may be inside or follow. NULL does nothing. */
+KVO_API int kvo_worker_destroy(kvo_worker* worker);
 
 #ifdef __cplusplus
 }

@@ -12,10 +12,11 @@ namespace kv_offload {
 /// from the actors named at each group.
 using SchedulerStepActor = caf::typed_actor<
     // facade; cost: one table entry and one message on, unless said otherwise in protocol/README.md
-    event<NewRequestCall>, event<LookupCall>, event<AllocatedCall>, event<TouchCall>, event<AbortCall>,
-    event<FinishCall>, event<PrepareStoreCall>, event<CompleteStoreCall>, event<PrepareLoadCall>,
-    event<CompleteLoadCall>, event<StepCall>, event<EventsCall>, event<StatsCall>, event<DrainCall>,
-    event<ResetCall>, event<ForgetCall>, event<PendingWorkCall>,
+    event<NewRequestCall>, event<LookupCall>, event<AllocatedCall>, event<TouchCall>,
+    event<AbortCall>, event<FinishCall>, event<PrepareStoreCall>, event<CompleteStoreCall>,
+    event<PrepareLoadCall>, event<CompleteLoadCall>, event<StepCall>, event<EventsCall>,
+    event<StatsCall>, event<DrainCall>, event<ResetCall>, event<ForgetCall>, event<PendingWorkCall>,
+    event<StoreBlocksCall>, event<LoadBlocksCall>,
     // tiers, on behalf of others (with NewRequestCall, LookupCall and FinishCall)
     event<StoreJobCall>,
     // primary_tier
@@ -28,6 +29,8 @@ using SchedulerStepActor = caf::typed_actor<
     event<TierProbed>, event<RevisionChanged>, event<RequestOpened>,
     // job_tracker
     event<JobsEnded>, event<JobsDrained>,
+    // the workers' hub (its thread)
+    event<WorkerReport>,
     // supervisor, itself
     event<TierDown>, event<StopActor>, event<Tick>>;
 

@@ -1,15 +1,16 @@
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
+#include "kv_offload/messages/copy_job.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
 #include "kv_offload/messages/lookup.hpp"
 #include "kv_offload/messages/offloading_event.hpp"
 #include "kv_offload/messages/pending.hpp"
 #include "kv_offload/messages/request.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace kv_offload {
 
@@ -72,6 +73,21 @@ struct PrepareLoadCall {
 struct CompleteLoadCall {
   static constexpr std::string_view kName = "CompleteLoadCall";
   LeaseId lease;
+  Reply<Ok> reply;
+};
+/// The engine's workers copy between their devices and the lease's rows; then the lease ends.
+struct StoreBlocksCall {
+  static constexpr std::string_view kName = "StoreBlocksCall";
+  LeaseId lease;
+  BlockList blocks;
+  CopyOptions options;
+  Reply<StoreOutcome> reply;
+};
+struct LoadBlocksCall {
+  static constexpr std::string_view kName = "LoadBlocksCall";
+  LeaseId lease;
+  BlockList blocks;
+  CopyOptions options;
   Reply<Ok> reply;
 };
 struct StepCall {

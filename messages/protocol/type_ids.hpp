@@ -1,14 +1,15 @@
 #pragma once
 
-#include <caf/allowed_unsafe_message_type.hpp>
-#include <caf/type_id.hpp>
-
 #include "kv_offload/messages/protocol/admission_messages.hpp"
 #include "kv_offload/messages/protocol/engine_messages.hpp"
 #include "kv_offload/messages/protocol/facade_calls.hpp"
 #include "kv_offload/messages/protocol/job_messages.hpp"
 #include "kv_offload/messages/protocol/primary_messages.hpp"
 #include "kv_offload/messages/protocol/tier_messages.hpp"
+#include "kv_offload/messages/protocol/worker_messages.hpp"
+
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <caf/type_id.hpp>
 
 // clang-format off
 CAF_BEGIN_TYPE_ID_BLOCK(kv_offload, caf::first_custom_type_id)
@@ -98,6 +99,9 @@ CAF_BEGIN_TYPE_ID_BLOCK(kv_offload, caf::first_custom_type_id)
   CAF_ADD_TYPE_ID(kv_offload, (kv_offload::LookupsAnswered))
   CAF_ADD_TYPE_ID(kv_offload, (kv_offload::VerdictsGiven))
   CAF_ADD_TYPE_ID(kv_offload, (kv_offload::BelowFloor))
+  CAF_ADD_TYPE_ID(kv_offload, (kv_offload::StoreBlocksCall))
+  CAF_ADD_TYPE_ID(kv_offload, (kv_offload::LoadBlocksCall))
+  CAF_ADD_TYPE_ID(kv_offload, (kv_offload::WorkerReport))
 CAF_END_TYPE_ID_BLOCK(kv_offload)
 // clang-format on
 
@@ -188,4 +192,7 @@ KV_OFFLOAD_IN_PROCESS(LookupGated)
 KV_OFFLOAD_IN_PROCESS(LookupsAnswered)
 KV_OFFLOAD_IN_PROCESS(VerdictsGiven)
 KV_OFFLOAD_IN_PROCESS(BelowFloor)
+KV_OFFLOAD_IN_PROCESS(StoreBlocksCall)
+KV_OFFLOAD_IN_PROCESS(LoadBlocksCall)
+KV_OFFLOAD_IN_PROCESS(WorkerReport)
 #undef KV_OFFLOAD_IN_PROCESS

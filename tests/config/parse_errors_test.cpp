@@ -153,7 +153,7 @@ TEST_CASE("a key that nobody knows is an error on every level", "[config]") {
        "primary.hold_shares: unknown key; known here: headroom_share, hold, hold_share, "
        "max_pinned_share, pin_unread"},
       {R"("deadlines": {"load": 1})",
-       "deadlines.load: unknown key; known here: drain_ms, load_ms, "},
+       "deadlines.load: unknown key; known here: copy_ms, drain_ms, "},
       {R"("metrics": {"host": "x"})", "metrics.host: unknown key; known here: address, port"},
       {R"("identity": {"model": "x"})", "identity.model: unknown key; known here: "},
       {R"("identity": {"kv_cache_groups": [{"layers": []}]})",

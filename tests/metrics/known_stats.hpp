@@ -10,6 +10,7 @@ inline EngineConfig config_with_everything() {
   EngineConfig config;
   config.tokens_per_chunk = 16;
   config.store_threshold = 2;
+  config.workers = WorkersConfig{2, "@known", {}, std::chrono::seconds(1)};
   return config;
 }
 
@@ -19,6 +20,7 @@ inline EngineStats unpublished_stats() {
   stats.tier_labels = {"0:primary", "1:fs", "2:example"};
   stats.chunk_bytes = 4096;
   stats.tokens_per_chunk = 16;
+  stats.worker_ranks = 2;
   return stats;
 }
 
@@ -128,6 +130,36 @@ inline void fill_primary(PrimaryTotals& p) {
   p.allocation_size.sum = 320;
 }
 
+inline void fill_copies(CopyTotals& c, std::uint64_t base) {
+  c.started = base + 1;
+  c.succeeded = base + 2;
+  c.failed = base + 3;
+  c.open = base + 4;
+  c.bytes = base + 5;
+  c.time_s = static_cast<double>(base) + 6.5;
+  c.size = Histogram({1e6, 5e6, 1e7, 2e7, 4e7, 6e7, 8e7, 1e8, 1.5e8, 2e8});
+  for (std::size_t i = 0; i < 11; ++i) c.size.counts[i] = 4 * (i + 1);
+  c.size.sum = static_cast<double>(base) + 7;
+}
+
+inline void fill_workers(WorkerHubStats& w) {
+  w.deadlines = 711;
+  w.strange_frames = 712;
+  w.ranks.resize(2);
+  for (std::uint64_t r = 0; r < 2; ++r) {
+    auto& rank = w.ranks[r];
+    const std::uint64_t base = 720 + 10 * r;
+    rank.joined = r == 1;
+    rank.joins = base + 1;
+    rank.deaths = base + 2;
+    rank.stored_bytes = base + 3;
+    rank.loaded_bytes = base + 4;
+    rank.failed_jobs = base + 5;
+    rank.region_bytes = base + 6;
+    rank.registered_bytes = base + 7;
+  }
+}
+
 /// Every number of an engine with two secondary tiers, each different from all others of its kind.
 inline EngineStats known_stats() {
   EngineStats stats = unpublished_stats();
@@ -151,6 +183,9 @@ inline EngineStats known_stats() {
   s.external_expired = 118;
   s.forgotten_chunks = 119;
   s.transfer_param_faults = {120, 121, 122, 123};
+  fill_copies(s.store_copies, 130);
+  fill_copies(s.load_copies, 150);
+  fill_workers(s.workers);
   TrackerTotals& t = stats.tracker;
   t.actor = {201, 202};
   t.jobs_registered = 203;

@@ -217,6 +217,34 @@ void expect_lookups(Values& expected, const std::string& label, double base) {
       2, base + .5);
 }
 
+void expect_workers(Values& expected) {
+  for (const auto& [direction, base] :
+       {std::pair<std::string, double>{"store", 130}, {"load", 150}}) {
+    const std::string labelled = "{direction=\"" + direction + "\"}";
+    expected["kv_offload_worker_copies_started_total" + labelled] = base + 1;
+    expected["kv_offload_worker_copies_failed_total" + labelled] = base + 3;
+    expected["kv_offload_worker_open_copies" + labelled] = base + 4;
+    expected["vllm:kv_offload_" + direction + "_bytes_total"] = base + 5;
+    expected["vllm:kv_offload_" + direction + "_time_total"] = base + 6.5;
+    expect_histogram(expected, "vllm:kv_offload_" + direction + "_size", "",
+                     {"1000000", "5000000", "10000000", "20000000", "40000000", "60000000",
+                      "80000000", "100000000", "150000000", "200000000", "+Inf"},
+                     4, base + 7);
+  }
+  expected["kv_offload_worker_late_copies_total"] = 711;
+  expected["kv_offload_worker_strange_frames_total"] = 712;
+  for (int rank = 0; rank < 2; ++rank) {
+    const std::string labelled = "{rank=\"" + std::to_string(rank) + "\"}";
+    const double base = 720 + 10 * rank;
+    expected["kv_offload_worker_joined" + labelled] = rank;
+    expected["kv_offload_worker_joins_total" + labelled] = base + 1;
+    expected["kv_offload_worker_deaths_total" + labelled] = base + 2;
+    expected["kv_offload_worker_failed_jobs_total" + labelled] = base + 5;
+    expected["kv_offload_worker_region_bytes" + labelled] = base + 6;
+    expected["kv_offload_worker_registered_bytes" + labelled] = base + 7;
+  }
+}
+
 }  // namespace
 
 Values expected_values() {
@@ -229,6 +257,7 @@ Values expected_values() {
   expect_histogram(
       expected, "vllm:kv_offload_cpu_allocation_size", "",
       {"1", "4", "16", "64", "256", "1024", "4096", "16384", "65536", "262144", "+Inf"}, 3, 320);
+  expect_workers(expected);
   return expected;
 }
 

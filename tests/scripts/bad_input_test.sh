@@ -64,6 +64,11 @@ refused '--threads' copy --threads 65
 refused '--backend' copy --backend rocm
 refused '--seconds' copy --seconds=-1
 refused 'has no effect with --backend cuda' copy --backend cuda --threads 2
+refused '--chunk-bytes: 4100 B is not allowed; expected a multiple of 8: workers x blocks per chunk x 2 tensors' \
+  workers --chunk-bytes 4100
+refused '--workers' workers --workers 65
+refused '--batch' workers --batch 0
+refused '--window' workers --window x
 refused 'is required' check-config
 refused "$work/no/such/place" replay --synthetic multi-turn --tier fs --dir "$work/no/such/place"
 refused 'no_such_tier' replay --synthetic multi-turn --tier no_such_tier

@@ -77,6 +77,9 @@ VirtualEngine::VirtualEngine(Options options)
     parts.traits.push_back(tier->traits());
     parts.labels.push_back(tier_label(static_cast<TierIndex>(t), "scripted"));
   }
+  if (options.order_workers) parts.worker_sink = worker_sink_ = std::make_shared<WorkerSink>();
+  parts.order_workers = options.order_workers;
+  parts.revise_workers = options.revise_workers;
   auto spawned = spawn_engine_actors(*system_, config, parts);
   REQUIRE(spawned);
   actors = std::move(spawned).value();
@@ -87,6 +90,7 @@ VirtualEngine::VirtualEngine(Options options)
 VirtualEngine::~VirtualEngine() {
   for (auto& gate : gates_) gate->close();
   for (auto& sink : sinks_) sink->close();
+  if (worker_sink_) worker_sink_->close();
   const auto stop = [&](auto& actor) {
     auto slot = std::make_shared<CompletionSlot<Ok>>(0U);
     caf::anon_send(actor, StopActor{Reply<Ok>(slot)});
@@ -157,6 +161,30 @@ Expected<LoadPlan> VirtualEngine::prepare_load(RequestHandle request, const KeyL
 
 Expected<Ok> VirtualEngine::complete_load(LeaseId lease) {
   return start<Ok>([&](Reply<Ok> reply) { return CompleteLoadCall{lease, std::move(reply)}; }).get();
+}
+
+VirtualEngine::Call<StoreOutcome> VirtualEngine::store_blocks(LeaseId lease, BlockList blocks,
+                                                              CopyOptions options) {
+  return start<StoreOutcome>([&](Reply<StoreOutcome> reply) {
+    return StoreBlocksCall{lease, std::move(blocks), options, std::move(reply)};
+  });
+}
+
+VirtualEngine::Call<Ok> VirtualEngine::load_blocks(LeaseId lease, BlockList blocks,
+                                                   CopyOptions options) {
+  return start<Ok>([&](Reply<Ok> reply) {
+    return LoadBlocksCall{lease, std::move(blocks), options, std::move(reply)};
+  });
+}
+
+void VirtualEngine::worker_says(OrderOutcome outcome) {
+  worker_sink_->order_outcome(std::move(outcome));
+  run();
+}
+
+void VirtualEngine::workers_quiesced(std::uint64_t order) {
+  worker_sink_->order_quiesced(order);
+  run();
 }
 
 LookupResult VirtualEngine::poll(RequestHandle request, const OffloadKey& key) {

@@ -136,6 +136,9 @@ class VirtualEngine {
     std::vector<std::vector<std::uint32_t>> atomic_groups = {};
     std::function<void(std::size_t, ScriptedTier&)> setup_tier = {};
     AdmissionKeeping keeping = {};
+    std::function<Expected<Ok>(WorkerOrder)> order_workers =
+        {};  ///< workers that do what the test says
+    std::function<void(const std::string&)> revise_workers = {};
   };
   explicit VirtualEngine(Options options);
   ~VirtualEngine();
@@ -174,6 +177,11 @@ class VirtualEngine {
   void store(RequestHandle request, const KeyList& keys);
   Expected<LoadPlan> prepare_load(RequestHandle request, const KeyList& keys);
   Expected<Ok> complete_load(LeaseId lease);
+  Call<StoreOutcome> store_blocks(LeaseId lease, BlockList blocks, CopyOptions options = {});
+  Call<Ok> load_blocks(LeaseId lease, BlockList blocks, CopyOptions options = {});
+  /// What the workers' hub says of an order.
+  void worker_says(OrderOutcome outcome);
+  void workers_quiesced(std::uint64_t order);
   /// The polling view: what one key's lookup says now.
   LookupResult poll(RequestHandle request, const OffloadKey& key);
   void step_begin() { step(false, {}); }
@@ -205,6 +213,7 @@ class VirtualEngine {
   std::vector<std::shared_ptr<ScriptedTier>> tiers_;
   std::vector<std::shared_ptr<LaneSink>> sinks_;
   std::vector<std::shared_ptr<ParentGate>> gates_;
+  std::shared_ptr<WorkerSink> worker_sink_;
   std::vector<std::string> trace_;
 };
 
