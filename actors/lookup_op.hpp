@@ -87,6 +87,7 @@ class LookupOp {
   bool replied = false;   ///< the caller has its answer; what runs on is for the verdict only
   bool answered = false;  ///< aborted: the rest of the flow runs silently, then drops its holds
   MonotonicTime deadline;
+  Duration patience{};    ///< for slots: half of the time that the whole call has
 
   std::vector<Key> state;
   std::vector<TierIndex> next_tier;    ///< to ask, while unknown

@@ -237,7 +237,7 @@ class SchedulerStepState {
   void ask_tier(LookupOp& op, KeyIdxList window);
   void claim_tier_hits(LookupOp& op, KeyIdxList hits);
   std::size_t keep_siblings(LookupOp& op, std::size_t admitted);
-  void submit_promotions(LookupOp& op, const PrimaryGranted& m);
+  void submit_promotions(LookupOp& op, const PrimaryGranted& m, bool too_late);
   void next_tier_or_miss(LookupOp& op, std::uint32_t key_idx, std::size_t from_tier);
   void give_up_probe(LookupOp& op, GiveUpReason reason);
   void give_up_lookup(LookupOp& op, GiveUpReason reason);

@@ -55,7 +55,10 @@ void SchedulerStepState::lookup(const LookupCall& m) {
   op.capped = capped;
   op.started = self_->clock().now();
   ask_gate(op, *request);
-  op.deadline = self_->clock().now() + deps_.deadlines.lookup;
+  const auto allowed = m.options.give_up > Duration::zero() ? std::min(m.options.give_up, deps_.deadlines.lookup)
+                                                            : deps_.deadlines.lookup;
+  op.deadline = op.started + allowed;
+  op.patience = allowed / 2;
   ++request->open_ops;
   const bool no_tier = first_allowed_tier(op, 0) == deps_.tiers.size();
   self_->send(deps_.primary, PrimaryProbe{id, m.request, op.keys, m.options.hold, op.waits_for_landing(),
@@ -274,7 +277,8 @@ void SchedulerStepState::lookup_admitted(const PromotionsDecided& m) {
   op.phase = LookupOp::Phase::granting;
   const auto cut = op.claimed.begin() + static_cast<std::ptrdiff_t>(admitted);
   PrimaryGrant grant{op.op, op.request->handle, op.keys, KeyIdxList(op.claimed.begin(), cut),
-                     KeyIdxList(cut, op.claimed.end()), op.options.hold, op.waits_for_landing() && !op.answered, op.deadline};
+                     KeyIdxList(cut, op.claimed.end()), op.options.hold, op.waits_for_landing() && !op.answered, op.deadline,
+                     op.patience, op.request->request.priority};
   op.claimed.erase(cut, op.claimed.end());
   self_->send(deps_.primary, std::move(grant));
 }
@@ -305,12 +309,16 @@ void SchedulerStepState::lookup_granted(const PrimaryGranted& m) {
     it->second.phase = LookupOp::Phase::queued;
     return;
   }
-  it->second.phase = LookupOp::Phase::granting;
-  submit_promotions(it->second, m);
-  advance_lookup(it->second);
+  auto& op = it->second;
+  const bool too_late = op.phase == LookupOp::Phase::queued && !op.answered && op.deadline <= self_->clock().now();
+  op.phase = LookupOp::Phase::granting;
+  submit_promotions(op, m, too_late);
+  if (too_late) return give_up_lookup(op, GiveUpReason::deadline);
+  advance_lookup(op);
 }
 
-void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m) {
+/// `too_late`: the call's time was up before its turn in line.
+void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m, bool too_late) {
   const auto now = self_->clock().now();
   std::uint32_t no_slots = 0;
   std::map<TierIndex, TransferJob> jobs;
@@ -332,12 +340,13 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     }
     ++withdrawn[op.tickets[n]];
     const bool no_space = m.states[n] == GrantState::no_space;
-    dropped[static_cast<std::size_t>(no_space ? DropReason::no_space : DropReason::joined)].add(
-        1, deps_.chunk_bytes);
-    op.state[i] = no_space                             ? LookupOp::Key::no_space
+    dropped[static_cast<std::size_t>(no_space ? too_late ? DropReason::deadline : DropReason::no_space
+                                              : DropReason::joined)]
+        .add(1, deps_.chunk_bytes);
+    op.state[i] = no_space                             ? too_late ? LookupOp::Key::gave_up : LookupOp::Key::no_space
                   : m.states[n] == GrantState::present ? LookupOp::Key::landed
                                                        : LookupOp::Key::pending;
-    op.truncated += no_space ? 1U : 0U;
+    op.truncated += no_space && !too_late ? 1U : 0U;
     no_slots += no_space ? 1U : 0U;
   }
   // Counted as a scan key by key would: a prefix ends at the first that gets no slot.

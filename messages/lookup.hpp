@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kv_offload/messages/monotonic_time.hpp"
 #include "kv_offload/messages/offload_key.hpp"
 
 namespace kv_offload {
@@ -52,6 +53,10 @@ struct LookupOptions {
   std::uint64_t device_tokens = 0;
   /// Where the first key's chunk begins in the prompt, in tokens; the others follow without a gap.
   std::uint64_t first_token = 0;
+  /// When it has passed the call answers with what has landed by then; the rest counts as `gave_up`. Loads on
+  /// their way go on, and what lands late is held for the request like any promotion, until it is read or ends.
+  /// 0, or more than the engine's `deadlines.lookup`: that. Met by the actors' tick, up to 100 ms late.
+  Duration give_up{};
 };
 
 /// What loading the leading hits is expected to take against computing them. The engine says, the scheduler

@@ -72,6 +72,8 @@ struct PrimaryGrant {
   bool hold = false;
   bool join = false;
   MonotonicTime deadline;  ///< of the whole call; with `join`, when waiting for slots ends at the latest
+  Duration patience{};     ///< with `join`: after this long in line it takes what there is
+  std::int32_t priority = 0;  ///< of its request; higher ones stand further in front
 };
 enum class GrantState : std::uint8_t { granted, joined, present, no_space };
 struct PrimaryGranted {
