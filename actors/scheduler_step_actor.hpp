@@ -234,6 +234,7 @@ class SchedulerStepState {
 
   // lookup flow
   void advance_lookup(LookupOp& op);
+  void tell_growth(LookupOp& op);
   void ask_tier(LookupOp& op, KeyIdxList window);
   void claim_tier_hits(LookupOp& op, KeyIdxList hits);
   std::size_t keep_siblings(LookupOp& op, std::size_t admitted);

@@ -53,6 +53,7 @@ void SchedulerStepState::lookup(const LookupCall& m) {
                                        keys_on_device(m.options, keys->size()), m.reply))
                  .first->second;
   op.capped = capped;
+  op.growth = m.growth;
   op.started = self_->clock().now();
   ask_gate(op, *request);
   const auto allowed = m.options.give_up > Duration::zero() ? std::min(m.options.give_up, deps_.deadlines.lookup)
@@ -107,7 +108,14 @@ void SchedulerStepState::take_primary_answer(LookupOp& op) {
     ask_about_device_key(op, 0);
   }
   op.follow_with_device_key();
+  tell_growth(op);
   advance_lookup(op);
+}
+
+/// At most one message to the caller per message that brought something.
+void SchedulerStepState::tell_growth(LookupOp& op) {
+  if (!op.growth || op.answered || op.replied) return;
+  if (const auto readable = op.grown(deps_.atomic_groups)) op.growth->report(*readable);
 }
 
 /// The device holds every key of the call: nobody waits for what the tiers say of the last one.
@@ -217,7 +225,7 @@ void SchedulerStepState::give_up_probe(LookupOp& op, GiveUpReason reason) {
 // -- claim, admission, grant --------------------------------------------------------------------------------
 
 void SchedulerStepState::claim_tier_hits(LookupOp& op, KeyIdxList hits) {
-  if (!jobs_fit(deps_.tiers.size())) {
+  if (!jobs_fit(deps_.tiers.size() * (op.growth ? 1 + std::size(LookupOp::kFirstJobs) : 1))) {
     for (const auto i : hits) {
       auto& offer = totals_.offers[op.found_in[i] - 1U];
       offer.promotions_offered.add(1, deps_.chunk_bytes);
@@ -242,6 +250,7 @@ void SchedulerStepState::lookup_claimed(const PrimaryClaimed& m) {
     if (m.states[n] == ClaimState::claimed) op.claimed.push_back(asked[n]);
     else op.state[asked[n]] = m.states[n] == ClaimState::present ? LookupOp::Key::landed : LookupOp::Key::pending;
   }
+  tell_growth(op);
   if (op.claimed.empty()) return advance_lookup(op);
   op.phase = LookupOp::Phase::admitting;
   AdmitPromotions ask{op.op, op.request, op.keys, op.claimed, {}, deps_.chunk_bytes};
@@ -313,15 +322,27 @@ void SchedulerStepState::lookup_granted(const PrimaryGranted& m) {
   const bool too_late = op.phase == LookupOp::Phase::queued && !op.answered && op.deadline <= self_->clock().now();
   op.phase = LookupOp::Phase::granting;
   submit_promotions(op, m, too_late);
+  tell_growth(op);
   if (too_late) return give_up_lookup(op, GiveUpReason::deadline);
   advance_lookup(op);
 }
+
+namespace {
+
+bool is_first_job_full(const std::vector<TransferJob>& before, const TransferJob& job) {
+  const auto n = static_cast<std::size_t>(
+      std::count_if(before.begin(), before.end(), [&](const auto& b) { return b.tier == job.tier; }));
+  return n < std::size(LookupOp::kFirstJobs) && job.keys.size() == LookupOp::kFirstJobs[n];
+}
+
+}  // namespace
 
 /// `too_late`: the call's time was up before its turn in line.
 void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m, bool too_late) {
   const auto now = self_->clock().now();
   std::uint32_t no_slots = 0;
   std::map<TierIndex, TransferJob> jobs;
+  std::vector<TransferJob> first_jobs;  // of a call that is told how its prefix grows
   std::map<AdmissionTicket, std::uint32_t> withdrawn;
   for (std::size_t n = 0; n < op.claimed.size(); ++n) {
     const auto i = op.claimed[n];
@@ -330,6 +351,11 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     if (m.states[n] == GrantState::granted) {
       op.state[i] = LookupOp::Key::loading;
       auto& job = jobs[tier];
+      job.tier = tier;
+      if (op.growth && !op.polled() && is_first_job_full(first_jobs, job)) {
+        first_jobs.push_back(std::exchange(job, {}));
+        job.tier = tier;
+      }
       if (job.tickets.empty() || job.tickets.back().ticket != op.tickets[n]) job.tickets.push_back({op.tickets[n], 0});
       ++job.tickets.back().chunks;
       job.keys.push_back((*op.keys)[i]);
@@ -361,11 +387,11 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     for (auto& [tier, job] : jobs) add_pending_load(op, tier, std::move(job), now);
     return;
   }
+  for (auto& [tier, job] : jobs) first_jobs.push_back(std::move(job));
   TrackJobs track;
-  for (auto& [tier, job] : jobs) {
+  for (auto& job : first_jobs) {
     job.job_id = next_job();
     job.is_promotion = true;
-    job.tier = tier;
     job.epoch = epoch_;
     job.chunk_bytes = deps_.chunk_bytes;
     job.submit_time = now;

@@ -11,7 +11,7 @@
 namespace kv_offload {
 
 void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
-  std::vector<OpId> waiting;
+  std::vector<OpId> waiting, growing;
   std::map<OpId, KeyIdxList> unparked;
   for (const auto& e : m.entries) {
     const auto it = lookups_.find(e.op);
@@ -39,9 +39,11 @@ void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
       else if (e.failure == ResolveFailure::no_space) state = LookupOp::Key::no_space;
       else state = LookupOp::Key::miss;
     }
+    if (op.growth && (growing.empty() || growing.back() != e.op)) growing.push_back(e.op);
     if (op.phase == LookupOp::Phase::waiting && (waiting.empty() || waiting.back() != e.op))
       waiting.push_back(e.op);
   }
+  for (const auto id : growing) tell_growth(lookups_.at(id));
   for (auto& [id, key_idx] : unparked) unpark(id, std::move(key_idx));
   for (const auto id : waiting)
     if (const auto it = lookups_.find(id); it != lookups_.end() && it->second.phase == LookupOp::Phase::waiting)

@@ -59,6 +59,31 @@ struct LookupOptions {
   Duration give_up{};
 };
 
+/// When a prefetch answers. Whatever it is, the loads go on, and what lands is held for the request like any promotion.
+enum class PrefetchMode : std::uint8_t {
+  best_effort,  ///< when the loads are submitted, as many as have slots now: nothing is waited for but the tiers' word
+  complete,     ///< when all have landed or failed; waits in line for slots
+  timeout,      ///< as complete, but with what has landed by then; see LookupOptions::give_up
+};
+
+/// A prefetch is a lookup (it counts as one) whose caller has no use for the chunks yet.
+struct PrefetchOptions {
+  PrefetchMode mode = PrefetchMode::best_effort;
+  Duration timeout{};               ///< of mode timeout, more than 0; at most the engine's `deadlines.lookup`
+  bool hold = true;                 ///< of hits that need no load; as in LookupOptions, like the following
+  std::uint64_t device_tokens = 0;
+  std::uint64_t first_token = 0;
+};
+constexpr LookupOptions lookup_options(const PrefetchOptions& p) {
+  LookupOptions o;
+  o.wait = p.mode == PrefetchMode::best_effort ? LookupWait::resolved : LookupWait::landed;
+  o.hold = p.hold;
+  o.device_tokens = p.device_tokens;
+  o.first_token = p.first_token;
+  if (p.mode == PrefetchMode::timeout) o.give_up = p.timeout;
+  return o;
+}
+
 /// What loading the leading hits is expected to take against computing them. The engine says, the scheduler
 /// decides.
 struct LoadWorth {

@@ -9,6 +9,7 @@
 #include "kv_offload/messages/lookup.hpp"
 #include "kv_offload/messages/offloading_event.hpp"
 #include "kv_offload/messages/pending.hpp"
+#include "kv_offload/messages/prefix_growth.hpp"
 #include "kv_offload/messages/request.hpp"
 
 namespace kv_offload {
@@ -27,6 +28,7 @@ struct LookupCall {
   SharedKeys keys;
   LookupOptions options;
   Reply<LookupAnswer> reply;
+  std::shared_ptr<PrefixGrowth> growth = {};  ///< null: nobody asks how the prefix grows
 };
 struct AllocatedCall {
   static constexpr std::string_view kName = "AllocatedCall";
