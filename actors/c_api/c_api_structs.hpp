@@ -13,7 +13,7 @@ namespace kv_offload::c_api {
 /// Beyond this no struct of ours will grow: a larger struct_size was never set.
 inline constexpr std::size_t kLargestStruct = 4096;
 
-/// Length in ABI 1, the least that a caller can have. Numbers, not sizeof: structs grow, these stay.
+/// Length in the ABI that brought it, the least that a caller can have. Numbers, not sizeof: structs grow, these stay.
 template <class S>
 inline constexpr std::size_t kFirstSize = 0;
 template <> inline constexpr std::size_t kFirstSize<kvo_start_options> = 40;
@@ -26,6 +26,7 @@ template <> inline constexpr std::size_t kFirstSize<kvo_store_plan> = 32;
 template <> inline constexpr std::size_t kFirstSize<kvo_store_outcome> = 32;
 template <> inline constexpr std::size_t kFirstSize<kvo_load_plan> = 24;
 template <> inline constexpr std::size_t kFirstSize<kvo_forget_summary> = 32;
+template <> inline constexpr std::size_t kFirstSize<kvo_prefetch_options> = 40;
 
 template <class S>
 int check_size(const S& given, const char* name) {
