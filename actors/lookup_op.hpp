@@ -120,6 +120,12 @@ class LookupOp {
   };
   std::vector<TierTimes> tier_times;
 
+  // whether its answer may be kept, see LookupMemo
+  SharedKeys asked_keys;            ///< of the caller, if it repeats: not salted, not capped
+  bool watched = false;             ///< the primary tier tells when its part has changed
+  bool may_change = false;          ///< a tier's miss may turn without the engine's doing
+  std::uint64_t turn = 0, memo_epoch = 0;
+
   // the running claim
   KeyIdxList claimed;
   std::vector<AdmissionTicket> tickets;  ///< of the admitted prefix of `claimed`

@@ -115,6 +115,13 @@ Pending<LookupAnswer> OffloadEngine::lookup(RequestHandle request, KeyList keys,
     return LookupCall{request, std::make_shared<const KeyList>(std::move(keys)), options, std::move(reply)};
   });
 }
+Pending<LookupAnswer> OffloadEngine::lookup_shared(RequestHandle request, SharedKeys keys, LookupOptions options) {
+  if (!keys) return impl_->refuse_argument<LookupAnswer>("keys: null is not allowed; expected a list");
+  if (impl_->too_many(*keys)) return impl_->refuse_keys<LookupAnswer>(keys->size());
+  return impl_->call<LookupAnswer>(Impl::Kind::starts_work, [&](Reply<LookupAnswer> reply) {
+    return LookupCall{request, std::move(keys), options, std::move(reply), {}, true};
+  });
+}
 Pending<LookupAnswer> OffloadEngine::lookup_growing(RequestHandle request, KeyList keys, LookupOptions options,
                                                     std::function<void(std::uint32_t)> on_growth) {
   if (!on_growth) return lookup(request, std::move(keys), options);

@@ -52,6 +52,10 @@ class KV_OFFLOAD_EXPORT OffloadEngine {
   /// Finds `keys` in the primary tier and, where it lacks them, in the secondary tiers in order;
   /// starts promotions of what they hold. See LookupOptions for what to wait for.
   Pending<LookupAnswer> lookup(RequestHandle request, KeyList keys, LookupOptions options = {});
+  /// The same for a caller that keeps the list and asks again with it: with LookupWait::polled, as long as nothing has
+  /// changed for the request, the repetition is answered from memory, without a look at any key (`worth` is then of the
+  /// time when the answer was made). Whoever changes the list makes another one: this one is shared.
+  Pending<LookupAnswer> lookup_shared(RequestHandle request, SharedKeys keys, LookupOptions options = {});
   /// The same, and `on_growth` is told the number of leading keys (the device's own included) that prepare_load would
   /// find readable, each time it has grown: larger each time, at most once per batch of results, never after the answer or
   /// an abort's. First chunks are loaded in jobs of their own, so that they land first. Runs where then() does, one

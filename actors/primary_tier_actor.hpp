@@ -73,6 +73,12 @@ class PrimaryTierState {
     MonotonicTime patience_ends;
     bool gained = false;     ///< goes before all who have not, whatever their priority
   };
+  /// A request that is told when its last probe's answer has changed.
+  struct Watch {
+    SchedulerStepActor step;
+    OpId op = 0;
+    std::vector<OffloadKey> keys;  ///< that were absent or on their way; the others are held for the request
+  };
   using RequestHolds = absl::flat_hash_map<ChunkId, Hold>;
   using Resolutions = std::map<caf::strong_actor_ptr, KeysResolved>;
 
@@ -114,6 +120,15 @@ class PrimaryTierState {
   void serve_waiting_grants();
   void end_waiting_grants(const std::function<bool(const PrimaryGrant&)>& ends);
 
+  // watches
+  bool watch(const PrimaryProbe& m, const PrimaryProbed& answer);
+  void unwatch(RequestHandle request);
+  void lookup_changed(RequestHandle request);
+  void key_changed(const OffloadKey& key) {
+    if (!watched_.empty()) tell_watchers(key);
+  }
+  void tell_watchers(const OffloadKey& key);
+
   // flights
   void join(const OffloadKey& key, Waiter waiter);
   void resolve_flight(const OffloadKey& key, ChunkId landed, bool promotion, ResolveFailure failure,
@@ -145,6 +160,9 @@ class PrimaryTierState {
   absl::flat_hash_map<ChunkId, std::uint32_t> outcome_pins_;      // published before Quiesced
   ReuseTracker reuse_{0, 0};
   std::deque<WaitingGrant> waiting_grants_;                       // bounded by open lookups; in order of service
+  absl::flat_hash_map<RequestHandle, Watch> watches_;             // bounded by live requests
+  absl::flat_hash_map<OffloadKey, std::vector<RequestHandle>> watched_;
+  std::size_t watched_keys_ = 0;                                  // of all watches; bounded by the number of slots
   std::uint64_t promotions_reserved_ = 0;                         // slots being filled by promotions
   std::vector<PrimaryCache::Found> found_;                        // scratch of one probe
 };

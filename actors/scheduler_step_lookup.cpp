@@ -23,6 +23,7 @@ void SchedulerStepState::lookup(const LookupCall& m) {
   auto* request = live_request(m.request, m.reply);
   if (request == nullptr) return;
   if (m.keys->empty()) return m.reply.deliver(LookupAnswer{});
+  if (answer_from_memo(*request, m)) return;
   if (promise_broken(8) && open_jobs_ > 0) return delayed_lookups_.push_back(m);
   auto keys = keys_of(*request, m.keys, m.reply);
   if (!keys) return;
@@ -54,6 +55,9 @@ void SchedulerStepState::lookup(const LookupCall& m) {
                  .first->second;
   op.capped = capped;
   op.growth = m.growth;
+  if (m.repeats && op.polled() && deps_.atomic_groups.empty()) op.asked_keys = m.keys;
+  op.turn = request->turn;
+  op.memo_epoch = memo_epoch_;
   op.started = self_->clock().now();
   ask_gate(op, *request);
   const auto allowed = m.options.give_up > Duration::zero() ? std::min(m.options.give_up, deps_.deadlines.lookup)
@@ -63,7 +67,7 @@ void SchedulerStepState::lookup(const LookupCall& m) {
   ++request->open_ops;
   const bool no_tier = first_allowed_tier(op, 0) == deps_.tiers.size();
   self_->send(deps_.primary, PrimaryProbe{id, m.request, op.keys, m.options.hold, op.waits_for_landing(),
-                                          op.prefix() && no_tier, op.on_device});
+                                          op.prefix() && no_tier, op.on_device, op.asked_keys != nullptr, op.prefix()});
 }
 
 /// How many of the first keys the caller says its device holds. They are named so that the tiers can be
@@ -83,6 +87,7 @@ void SchedulerStepState::lookup_probed(const PrimaryProbed& m) {
   op.primary_s = m.states.empty() ? 0 : to_seconds(m.handler_time) / static_cast<double>(m.states.size());
   op.primary_states = m.states;
   op.primary_told = true;
+  op.watched = m.watched;
   if (!op.awaits_gate) take_primary_answer(op);
 }
 
@@ -175,6 +180,7 @@ void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
   auto& op = it->second;
   if (op.phase != LookupOp::Phase::probing || op.round != m.round) return;  // late: already given up
   const auto n = static_cast<double>(std::max<std::size_t>(m.verdicts.size(), 1));
+  op.may_change = op.may_change || m.may_change;
   op.tier_times[m.tier] = {to_seconds(m.handler_time) / n, to_seconds(m.probe_time)};
   for (std::size_t k = 0; k < op.probe_idx.size(); ++k) {
     const auto i = op.probe_idx[k];

@@ -57,6 +57,8 @@ struct LookupOptions {
   /// their way go on, and what lands late is held for the request like any promotion, until it is read or ends.
   /// 0, or more than the engine's `deadlines.lookup`: that. Met by the actors' tick, up to 100 ms late.
   Duration give_up{};
+
+  bool operator==(const LookupOptions&) const = default;
 };
 
 /// When a prefetch answers. Whatever it is, the loads go on, and what lands is held for the request like any promotion.

@@ -29,6 +29,7 @@ struct LookupCall {
   LookupOptions options;
   Reply<LookupAnswer> reply;
   std::shared_ptr<PrefixGrowth> growth = {};  ///< null: nobody asks how the prefix grows
+  bool repeats = false;  ///< the caller keeps `keys` and asks again with this same list: worth a memo, if polled
 };
 struct AllocatedCall {
   static constexpr std::string_view kName = "AllocatedCall";
