@@ -5,6 +5,7 @@
 #include <atomic>
 #include <deque>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 using namespace kv_offload;
@@ -13,7 +14,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Keeps tasks for the test to run; nullptr tasks never come.
+/// Keeps tasks for the test to run.
 struct Queue {
   Executor executor() {
     return [this](std::function<void()> task) {
@@ -46,8 +47,11 @@ EngineConfig config_with(Executor executor) {
 /// Waits for `done`; false after far longer than anything here takes.
 template <class Done>
 bool comes_true(Done done) {
-  for (int i = 0; i < 10000 && !done(); ++i) std::this_thread::sleep_for(1ms);
-  return done();
+  for (int i = 0; i < 10000; ++i) {
+    if (done()) return true;
+    std::this_thread::sleep_for(1ms);
+  }
+  return false;
 }
 
 }  // namespace
@@ -196,6 +200,21 @@ TEST_CASE("a prefetch through the facade, and a timeout of nothing", "[engine]")
   CHECK(engine->prefetch(r, keys('a', 3), {.mode = PrefetchMode::timeout, .timeout = 10s}).get()->leading_hits == 3);
   CHECK(engine->prefetch(r, keys('a', 3), {.mode = PrefetchMode::timeout}).get().error().code ==
         OffloadErrc::invalid_argument);
+  REQUIRE(engine->request_finished(r).get());
+  require_promises(*engine);
+}
+
+TEST_CASE("a list that is asked for again through the facade says what has changed", "[engine]") {
+  auto engine = start(small_config());
+  const auto r = *engine->new_request({.req_id = "r"}).get();
+  const auto list = std::make_shared<const KeyList>(keys('a', 2));
+  LookupOptions polled;
+  polled.wait = LookupWait::polled;
+  for (int i = 0; i < 3; ++i) CHECK(engine->lookup_shared(r, list, polled).get()->leading_hits == 0);
+  store(*engine, r, keys('a', 2), std::byte{1}, true);
+  for (int i = 0; i < 3; ++i) CHECK(engine->lookup_shared(r, list, polled).get()->leading_hits == 2);
+  CHECK(engine->lookup_shared(r, nullptr).get().error().code == OffloadErrc::invalid_argument);
+  CHECK(engine->lookup_shared(r, std::make_shared<const KeyList>()).get()->results.empty());
   REQUIRE(engine->request_finished(r).get());
   require_promises(*engine);
 }
