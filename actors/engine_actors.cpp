@@ -46,7 +46,6 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   primary.metrics = actors.metrics;
   primary.unread_chunks_max = share(config.primary.max_pinned_share);
   primary.unread_ttl = config.deadlines.unread;
-  primary.grant_patience = config.deadlines.lookup / 2;
   primary.pin_unread = config.primary.pin_unread == PrimaryConfig::PinUnread::until_read;
   primary.store_threshold = config.store_threshold;
   primary.max_tracker_size = config.max_tracker_size;

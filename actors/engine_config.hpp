@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_offload/messages/config_node.hpp"
+#include "kv_offload/messages/executor.hpp"
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/messages/export.hpp"
 #include "kv_offload/messages/kv_layout.hpp"
@@ -112,6 +113,11 @@ struct KV_OFFLOAD_EXPORT EngineConfig {
   std::string log_level = "info";
   /// Takes log lines instead of standard error; called from any engine thread, must not block.
   std::function<void(const std::string& level, const std::string& line)> log;
+  /// Runs the callbacks of Pending::then and of growing lookups; empty: the engine's own threads do. Called from any
+  /// thread of the engine, and from callers of then() whose answer is there, never with a lock of the engine held. It
+  /// may run a task inside the call (as on an engine thread: it must not block then), queue it, or drop it. shutdown()
+  /// hands over all that is outstanding before it returns; queued tasks own what they need and may run later.
+  Executor executor;
   std::vector<std::string> notes;     ///< accepted keys that have no effect here, and why
   std::string io = "auto";  ///< I/O of file tiers: auto, uring or threads (tiers/io_mode.hpp)
   /// Where a value came from ("config", "derived: …"), by path; filled by parse(). Whoever overrides a

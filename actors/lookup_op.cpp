@@ -68,6 +68,17 @@ std::size_t LookupOp::in_flight() const {
   return n;
 }
 
+std::optional<std::uint32_t> LookupOp::grown(const AtomicGroups& atomic_groups) {
+  const auto before = landed_front_;
+  while (landed_front_ < size() && (is_on_device(landed_front_) || resolved_hit(state[landed_front_]))) ++landed_front_;
+  if (landed_front_ == before) return std::nullopt;
+  const auto whole = static_cast<std::uint32_t>(atomic_groups.complete_prefix(*keys, landed_front_));
+  const auto readable = std::max(whole, std::min(on_device, landed_front_));
+  if (readable <= grown_to_) return std::nullopt;
+  grown_to_ = readable;
+  return readable;
+}
+
 LookupAnswer LookupOp::answer(const AtomicGroups& atomic_groups) const {
   LookupAnswer a;
   const auto reached = reach();

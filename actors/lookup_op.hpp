@@ -1,12 +1,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
 #include "kv_offload/messages/lookup.hpp"
 #include "kv_offload/messages/pending.hpp"
+#include "kv_offload/messages/prefix_growth.hpp"
 #include "kv_offload/messages/protocol/primary_messages.hpp"
 #include "kv_offload/messages/request.hpp"
 
@@ -31,6 +34,10 @@ class LookupOp {
   /// A tier's word on a key, as the metrics count it; 3 + GiveUpReason for the rest.
   static constexpr std::uint8_t kNotAsked = 0, kHit = 1, kMiss = 2, kGaveUp = 3;
   static constexpr std::uint32_t kFirstWindow = 8, kLastWindow = 2048;  // grown by four: 8, 32, 128, …
+
+  /// A growing lookup loads its first chunks of each tier in jobs of their own, as large as the first probe windows:
+  /// a job has one end, so without them the prefix would grow once per tier.
+  static constexpr std::size_t kFirstJobs[] = {8, 32, 128};
 
   LookupOp(OpId op, SharedRequest request, SharedKeys keys, LookupOptions options, std::size_t num_tiers,
            std::uint32_t on_device, Reply<LookupAnswer> reply);
@@ -68,6 +75,8 @@ class LookupOp {
     return verdicts[key_idx * (num_tiers + 1) + tier_and_primary];
   }
   [[nodiscard]] LookupAnswer answer(const AtomicGroups& atomic_groups) const;
+  /// Leading keys that are readable now, if they are more than the last time; else none.
+  std::optional<std::uint32_t> grown(const AtomicGroups& atomic_groups);
 
   OpId op;
   SharedRequest request;
@@ -76,6 +85,7 @@ class LookupOp {
   std::size_t num_tiers;
   std::uint32_t on_device;
   Reply<LookupAnswer> reply;
+  std::shared_ptr<PrefixGrowth> growth;  ///< null: nobody asks
 
   Phase phase = Phase::primary;
   bool awaits_gate = false;               ///< which tiers may be skipped is being asked
@@ -87,6 +97,7 @@ class LookupOp {
   bool replied = false;   ///< the caller has its answer; what runs on is for the verdict only
   bool answered = false;  ///< aborted: the rest of the flow runs silently, then drops its holds
   MonotonicTime deadline;
+  Duration patience{};    ///< for slots: half of the time that the whole call has
 
   std::vector<Key> state;
   std::vector<TierIndex> next_tier;    ///< to ask, while unknown
@@ -109,12 +120,22 @@ class LookupOp {
   };
   std::vector<TierTimes> tier_times;
 
+  // whether its answer may be kept, see LookupMemo
+  SharedKeys asked_keys;            ///< of the caller, if it repeats: not salted, not capped
+  bool watched = false;             ///< the primary tier tells when its part has changed
+  bool may_change = false;          ///< a tier's miss may turn without the engine's doing
+  std::uint64_t turn = 0, memo_epoch = 0;
+
   // the running claim
   KeyIdxList claimed;
   std::vector<AdmissionTicket> tickets;  ///< of the admitted prefix of `claimed`
 
   std::uint32_t capped = 0;  ///< keys of the call that were left out
   std::uint32_t unheld = 0, promoted = 0, truncated = 0, num_refused = 0;
+
+ private:
+  std::uint32_t landed_front_ = 0;  // leading keys that are there; only grows, each key is passed once
+  std::uint32_t grown_to_ = 0;      // told last
 };
 
 }  // namespace kv_offload

@@ -15,7 +15,9 @@ namespace kv_offload {
 struct OffloadEngine::Impl {
   explicit Impl(std::unique_ptr<EngineRuntime> engine)
       : runtime(std::move(engine)),
-        credits(std::make_shared<std::atomic<std::int64_t>>(runtime->config().calls_max)) {}
+        credits(std::make_shared<std::atomic<std::int64_t>>(runtime->config().calls_max)) {
+    if (runtime->config().executor) executor = std::make_shared<const Executor>(runtime->config().executor);
+  }
 
   enum class Kind : std::uint8_t { starts_work, ends_work };
 
@@ -26,7 +28,7 @@ struct OffloadEngine::Impl {
     const auto spin = spin_rounds(runtime->config().spin_us);
     const bool takes_credit = kind == Kind::starts_work;
     const auto refuse = [&](OffloadErrc code, std::string why) {
-      auto slot = std::make_shared<CompletionSlot<T>>(spin);
+      auto slot = std::make_shared<CompletionSlot<T>>(spin, nullptr, executor);
       slot->deliver(OffloadError{code, std::move(why)});
       return Pending<T>(std::move(slot));
     };
@@ -40,17 +42,20 @@ struct OffloadEngine::Impl {
       return refuse(OffloadErrc::busy, "calls_max: " + std::to_string(runtime->config().calls_max) +
                                            " calls are outstanding");
     }
-    auto slot = std::make_shared<CompletionSlot<T>>(spin, takes_credit ? credits : nullptr);
+    auto slot = std::make_shared<CompletionSlot<T>>(spin, takes_credit ? credits : nullptr, executor);
     caf::anon_send(runtime->step(), make(Reply<T>(slot)));
     return Pending<T>(std::move(slot));
   }
   template <class T>
-  Pending<T> refuse_keys(std::size_t n) {
-    auto slot = std::make_shared<CompletionSlot<T>>(0U);
-    slot->deliver(OffloadError{OffloadErrc::invalid_argument,
-                               "keys: " + std::to_string(n) + " in one call is not allowed; keys_max is " +
-                                   std::to_string(runtime->config().keys_max)});
+  Pending<T> refuse_argument(std::string why) {
+    auto slot = std::make_shared<CompletionSlot<T>>(0U, nullptr, executor);
+    slot->deliver(OffloadError{OffloadErrc::invalid_argument, std::move(why)});
     return Pending<T>(std::move(slot));
+  }
+  template <class T>
+  Pending<T> refuse_keys(std::size_t n) {
+    return refuse_argument<T>("keys: " + std::to_string(n) + " in one call is not allowed; keys_max is " +
+                              std::to_string(runtime->config().keys_max));
   }
   [[nodiscard]] bool too_many(const KeyList& keys) const { return keys.size() > runtime->config().keys_max; }
 
@@ -79,6 +84,7 @@ struct OffloadEngine::Impl {
   const std::uint32_t born_in = fork_generation();
   std::unique_ptr<EngineRuntime> runtime;
   std::shared_ptr<std::atomic<std::int64_t>> credits;
+  SharedExecutor executor;  ///< null: callbacks run on the engine's threads
   std::shared_mutex closing_mutex;
   std::mutex shutdown_mutex;
   bool closing = false, closed = false, clean = true;
@@ -108,6 +114,30 @@ Pending<LookupAnswer> OffloadEngine::lookup(RequestHandle request, KeyList keys,
   return impl_->call<LookupAnswer>(Impl::Kind::starts_work, [&](Reply<LookupAnswer> reply) {
     return LookupCall{request, std::make_shared<const KeyList>(std::move(keys)), options, std::move(reply)};
   });
+}
+Pending<LookupAnswer> OffloadEngine::lookup_shared(RequestHandle request, SharedKeys keys, LookupOptions options) {
+  if (!keys) return impl_->refuse_argument<LookupAnswer>("keys: null is not allowed; expected a list");
+  if (impl_->too_many(*keys)) return impl_->refuse_keys<LookupAnswer>(keys->size());
+  return impl_->call<LookupAnswer>(Impl::Kind::starts_work, [&](Reply<LookupAnswer> reply) {
+    return LookupCall{request, std::move(keys), options, std::move(reply), {}, true};
+  });
+}
+Pending<LookupAnswer> OffloadEngine::lookup_growing(RequestHandle request, KeyList keys, LookupOptions options,
+                                                    std::function<void(std::uint32_t)> on_growth) {
+  if (!on_growth) return lookup(request, std::move(keys), options);
+  if (impl_->too_many(keys)) return impl_->refuse_keys<LookupAnswer>(keys.size());
+  const auto growth = std::make_shared<PrefixGrowth>(std::move(on_growth), impl_->executor);
+  auto call = impl_->call<LookupAnswer>(Impl::Kind::starts_work, [&](Reply<LookupAnswer> reply) {
+    return LookupCall{request, std::make_shared<const KeyList>(std::move(keys)), options, std::move(reply), growth};
+  });
+  auto answered = std::make_shared<CompletionSlot<LookupAnswer>>(spin_rounds(config().spin_us), nullptr, impl_->executor);
+  answer_behind(growth, *std::move(call).slot(), answered);
+  return Pending<LookupAnswer>(std::move(answered));
+}
+Pending<LookupAnswer> OffloadEngine::prefetch(RequestHandle request, KeyList keys, PrefetchOptions options) {
+  if (options.mode == PrefetchMode::timeout && options.timeout <= Duration::zero())
+    return impl_->refuse_argument<LookupAnswer>("timeout: a prefetch with a timeout needs more than 0");
+  return lookup(request, std::move(keys), lookup_options(options));
 }
 Pending<Ok> OffloadEngine::allocated(RequestHandle request, std::uint64_t device_tokens) {
   return impl_->call<Ok>(Impl::Kind::starts_work, [&](Reply<Ok> reply) {

@@ -22,7 +22,8 @@ namespace kv_offload {
 /// The engine as a serving process embeds it. Every member may be called from any thread at any time.
 ///
 /// Each call returns a Pending<T>: `.get()` waits, `.then(f)` calls back on an engine thread (f must not
-/// block, least of all in another call's get(): the engine's threads are few), `.future()` converts. Answers are values or an OffloadError; nothing throws. Calls that start work
+/// block, least of all in another call's get(): the engine's threads are few) or on `EngineConfig::executor`, `.future()`
+/// converts. Answers are values or an OffloadError; nothing throws. Calls that start work
 /// take one of `calls_max` credits and answer `busy` at once when none is left; calls that end work
 /// (complete_*, abort, request_finished) need none and are accepted during reset and shutdown.
 ///
@@ -54,6 +55,18 @@ class KV_OFFLOAD_EXPORT OffloadEngine {
   /// Finds `keys` in the primary tier and, where it lacks them, in the secondary tiers in order;
   /// starts promotions of what they hold. See LookupOptions for what to wait for.
   Pending<LookupAnswer> lookup(RequestHandle request, KeyList keys, LookupOptions options = {});
+  /// The same for a caller that keeps the list and asks again with it: with LookupWait::polled, as long as nothing has
+  /// changed for the request, the repetition is answered from memory, without a look at any key (`worth` is then of the
+  /// time when the answer was made). Whoever changes the list makes another one: this one is shared.
+  Pending<LookupAnswer> lookup_shared(RequestHandle request, SharedKeys keys, LookupOptions options = {});
+  /// The same, and `on_growth` is told the number of leading keys (the device's own included) that prepare_load would
+  /// find readable, each time it has grown: larger each time, at most once per batch of results, never after the answer or
+  /// an abort's. First chunks are loaded in jobs of their own, so that they land first. Runs where then() does, one
+  /// call at a time; must not throw, and on an engine thread must not block. The answer waits for a call that runs.
+  Pending<LookupAnswer> lookup_growing(RequestHandle request, KeyList keys, LookupOptions options,
+                                       std::function<void(std::uint32_t)> on_growth);
+  /// Starts the loads of what secondary tiers hold and keeps nobody waiting for them, but as `options` say.
+  Pending<LookupAnswer> prefetch(RequestHandle request, KeyList keys, PrefetchOptions options = {});
   /// The device allocated the request with `device_tokens` already there: ends its lookup metrics.
   Pending<Ok> allocated(RequestHandle request, std::uint64_t device_tokens);
   /// Recency hint, processed from the last key to the first.

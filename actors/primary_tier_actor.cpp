@@ -85,6 +85,7 @@ void PrimaryTierState::probe(const PrimaryProbe& m) {
     }
   }
   if (held != nullptr && held->empty()) holds_.erase(m.request);
+  if (m.watch) answer.watched = watch(m, answer);
   answer.handler_time = self_->clock().now() - started;
   self_->send(step, std::move(answer));
 }
@@ -104,6 +105,7 @@ void PrimaryTierState::claim(const PrimaryClaim& m) {
       if (m.join) join(key, Waiter{step, m.op, i, m.request, m.hold});
     } else {
       answer.states.push_back(ClaimState::claimed);
+      key_changed(key);
       flights_.try_emplace(key);
     }
   }
@@ -137,6 +139,7 @@ void PrimaryTierState::reserve_store(const ReserveStore& m) {
     answer.chunk_ids = std::move(reserved->chunks);
     answer.evicted = reserved->evicted;
     answer.generations.reserve(answer.chunk_ids.size());
+    for (const auto i : answer.key_idx) key_changed((*m.keys)[i]);
     for (const auto chunk : answer.chunk_ids) {
       deps_.view.begin_use(chunk);
       answer.generations.push_back(deps_.cache->generation(chunk));
@@ -277,6 +280,7 @@ void PrimaryTierState::touch(const TouchKeys& m) {
 // -- requests, reset, events ------------------------------------------------------------------------------
 
 void PrimaryTierState::end_request(const EndRequest& m) {
+  unwatch(m.request);
   if (const auto it = holds_.find(m.request); it != holds_.end()) {
     const auto held = std::move(it->second);
     holds_.erase(it);
@@ -335,6 +339,9 @@ void PrimaryTierState::reset(const ResetPrimary& m) {
   unread_holders_.clear();
   unread_expiries_.clear();
   outcome_pins_.clear();
+  watches_.clear();
+  watched_.clear();
+  watched_keys_ = 0;
   promotions_reserved_ = 0;
   totals_.waiters = 0;
   totals_.holds_open = 0;

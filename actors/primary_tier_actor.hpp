@@ -26,8 +26,6 @@ struct PrimaryTierDeps {
   ChunkId unread_chunks_max = 0;  ///< promotions reserved or landed and not yet read
   Duration unread_ttl{};          ///< hold of an unread promotion
   bool pin_unread = true;
-  /// How long a lookup that waits for its loads may wait for slots before it gets what there is.
-  Duration grant_patience{};
   std::uint32_t store_threshold = 0;
   std::uint32_t max_tracker_size = 0;
   AtomicGroups atomic_groups;
@@ -71,7 +69,15 @@ class PrimaryTierState {
   struct WaitingGrant {
     SchedulerStepActor step;
     PrimaryGrant grant;
+    MonotonicTime gains_at;  ///< half of its patience
     MonotonicTime patience_ends;
+    bool gained = false;     ///< goes before all who have not, whatever their priority
+  };
+  /// A request that is told when its last probe's answer has changed.
+  struct Watch {
+    SchedulerStepActor step;
+    OpId op = 0;
+    std::vector<OffloadKey> keys;  ///< that were absent or on their way; the others are held for the request
   };
   using RequestHolds = absl::flat_hash_map<ChunkId, Hold>;
   using Resolutions = std::map<caf::strong_actor_ptr, KeysResolved>;
@@ -104,13 +110,24 @@ class PrimaryTierState {
   void unread_hold_ended(ChunkId chunk);
   void expire_unread(MonotonicTime now);
 
-  // grants: a lookup gets slots for its whole prefix or waits, first come first served
+  // grants: a lookup gets slots for its whole prefix or waits, in the order of goes_before
+  static bool goes_before(const WaitingGrant& a, const WaitingGrant& b);
+  void move_up(MonotonicTime now);
   [[nodiscard]] std::size_t room_for_promotions() const;
   [[nodiscard]] std::size_t slots_wanted(const PrimaryGrant& m) const;
   void answer_grant(const SchedulerStepActor& step, const PrimaryGrant& m, std::size_t room,
                     ResolveFailure failure);
   void serve_waiting_grants();
   void end_waiting_grants(const std::function<bool(const PrimaryGrant&)>& ends);
+
+  // watches
+  bool watch(const PrimaryProbe& m, const PrimaryProbed& answer);
+  void unwatch(RequestHandle request);
+  void lookup_changed(RequestHandle request);
+  void key_changed(const OffloadKey& key) {
+    if (!watched_.empty()) tell_watchers(key);
+  }
+  void tell_watchers(const OffloadKey& key);
 
   // flights
   void join(const OffloadKey& key, Waiter waiter);
@@ -142,7 +159,10 @@ class PrimaryTierState {
   std::deque<UnreadExpiry> unread_expiries_;                      // in order of time: one constant ttl
   absl::flat_hash_map<ChunkId, std::uint32_t> outcome_pins_;      // published before Quiesced
   ReuseTracker reuse_{0, 0};
-  std::deque<WaitingGrant> waiting_grants_;                       // bounded by open lookups; in order of arrival
+  std::deque<WaitingGrant> waiting_grants_;                       // bounded by open lookups; in order of service
+  absl::flat_hash_map<RequestHandle, Watch> watches_;             // bounded by live requests
+  absl::flat_hash_map<OffloadKey, std::vector<RequestHandle>> watched_;
+  std::size_t watched_keys_ = 0;                                  // of all watches; bounded by the number of slots
   std::uint64_t promotions_reserved_ = 0;                         // slots being filled by promotions
   std::vector<PrimaryCache::Found> found_;                        // scratch of one probe
 };

@@ -63,6 +63,7 @@ void PrimaryTierState::expire_unread(MonotonicTime now) {
     if (owner == holds_.end()) continue;
     const auto it = owner->second.find(due.chunk);
     if (it == owner->second.end() || !it->second.unread || it->second.generation != due.generation) continue;
+    lookup_changed(due.request);
     if (drop_hold(due.request, due.chunk)) ++totals_.pins_expired_unread;
   }
 }
@@ -78,6 +79,7 @@ void PrimaryTierState::join(const OffloadKey& key, Waiter waiter) {
 /// Ends the flight of `key`. `landed` is its slot, or kNoChunk after a failure.
 void PrimaryTierState::resolve_flight(const OffloadKey& key, ChunkId landed, bool promotion,
                                       ResolveFailure failure, TierIndex tier, Resolutions& out) {
+  key_changed(key);
   const auto it = flights_.find(key);
   if (it == flights_.end()) return;
   const auto waiters = std::move(it->second.waiters);

@@ -8,9 +8,10 @@
 #include <algorithm>
 
 // Slots for promotions. A lookup that waits for its loads anyway waits here for slots, too, until its whole
-// prefix has one: half a prefix each for two requests that then hold on to it would serve neither. First come,
-// first served; whoever waits longer than grant_patience gets what there is, so holders cannot block each other
-// for good. Who needs no slot does not wait.
+// prefix has one: half a prefix each for two requests that then hold on to it would serve neither. Higher priority
+// first, then first come, first served; whoever has used up half of its patience goes before all who have not, and
+// at the end of it gets what there is: higher requests delay nobody for good, nor do holders each other. Who needs
+// no slot does not wait.
 namespace kv_offload {
 
 std::size_t PrimaryTierState::room_for_promotions() const {
@@ -34,10 +35,29 @@ std::size_t PrimaryTierState::slots_wanted(const PrimaryGrant& m) const {
                    without_own(deps_.cache->promotion_room_when_idle(), held)});
 }
 
+/// Equal ones stay in the order in which they came.
+bool PrimaryTierState::goes_before(const WaitingGrant& a, const WaitingGrant& b) {
+  if (a.gained != b.gained) return a.gained;
+  return a.gained ? a.patience_ends < b.patience_ends : a.grant.priority > b.grant.priority;
+}
+
+void PrimaryTierState::move_up(MonotonicTime now) {
+  bool gained = false;
+  for (auto& w : waiting_grants_)
+    if (!w.gained && w.gains_at <= now) w.gained = gained = true;
+  if (gained) std::stable_sort(waiting_grants_.begin(), waiting_grants_.end(), goes_before);
+}
+
 void PrimaryTierState::grant(const PrimaryGrant& m) {
   const auto wanted = m.join ? slots_wanted(m) : 0;
-  if (wanted > 0 && (!waiting_grants_.empty() || wanted > room_for_promotions())) {
-    waiting_grants_.push_back({sender(), m, std::min(self_->clock().now() + deps_.grant_patience, m.deadline)});
+  const bool first = waiting_grants_.empty() ||
+                     (!waiting_grants_.front().gained && m.priority > waiting_grants_.front().grant.priority);
+  if (wanted > 0 && (!first || wanted > room_for_promotions())) {
+    const auto now = self_->clock().now();
+    const auto patience_ends = std::min(now + m.patience, m.deadline);
+    WaitingGrant entry{sender(), m, now + (patience_ends - now) / 2, patience_ends};
+    const auto place = std::upper_bound(waiting_grants_.begin(), waiting_grants_.end(), entry, goes_before);
+    waiting_grants_.insert(place, std::move(entry));
     PrimaryGranted in_line;
     in_line.op = m.op;
     in_line.waits = true;
@@ -52,6 +72,7 @@ void PrimaryTierState::serve_waiting_grants() {
   const auto now = self_->clock().now();
   // Whose call is over can use no slot. Its time may come before its turn, so that all of them are looked at.
   end_waiting_grants([now](const PrimaryGrant& m) { return m.deadline <= now; });
+  move_up(now);
   while (!waiting_grants_.empty()) {
     const auto& first = waiting_grants_.front();
     const auto room = room_for_promotions();

@@ -60,6 +60,7 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
       handled_by(this, &S::fence_reached),
       handled_by(this, &S::present_pinned),
       handled_by(this, &S::keys_forgotten),
+      handled_by(this, &S::lookup_changed),
       handled_by(this, &S::store_admitted),
       handled_by(this, &S::lookup_admitted),
       handled_by(this, &S::lookup_gated),
@@ -189,6 +190,7 @@ void SchedulerStepState::touch(const TouchCall& m) {
 void SchedulerStepState::abort(const AbortCall& m) {
   auto* request = live_request(m.request, m.reply);
   if (request == nullptr) return;
+  drop_memo(*request);
   end_waits_of(m.request, OffloadErrc::aborted, "the request was aborted");
   self_->send(deps_.primary, EndRequest{m.request});
   m.reply.deliver(Ok{});
@@ -200,6 +202,7 @@ void SchedulerStepState::finish(const FinishCall& m) {
   end_waits_of(m.request, OffloadErrc::aborted, "the request was finished");
   request = find_request(m.request);  // ending a wait may have moved the table
   request->finished = true;
+  drop_memo(*request);
   by_req_id_.erase(request->context->request.req_id);
   self_->send(deps_.primary, EndRequest{m.request});
   m.reply.deliver(request->summary);

@@ -68,8 +68,23 @@ class SchedulerStepState {
     std::uint64_t hit_tokens = 0;  ///< leading tokens that the tier's answer reached to
     std::uint64_t from_tokens = 0; ///< where its first chunk begins: what lies before it came from elsewhere
   };
+  /// The answer of a request's last lookup, while nothing has changed. One per request at most.
+  struct LookupMemo {
+    OpId op = 0;          ///< whose watch it is
+    SharedKeys keys;      ///< kept, so that no other list can have their address
+    LookupOptions options;
+    LookupAnswer answer;
+    std::uint64_t epoch = 0;
+    std::uint64_t looked_up = 0, hits = 0;  ///< for the request's summary
+    struct Counted {
+      std::uint64_t looked_up = 0, hit = 0, miss = 0;
+    };
+    std::vector<Counted> counted;           ///< per tier, primary first: what each repetition counts
+  };
   struct Request {
     SharedRequest context;
+    std::unique_ptr<LookupMemo> memo;
+    std::uint64_t turn = 0;           ///< moves when a call may change what the request holds
     std::vector<TierClaim> claims;    ///< by tier
     std::uint64_t save_floor = 0;     ///< tokens; chunks below are not offered to skipped tiers
     std::uint64_t salt = 0;                      ///< of its tenant; 0: none
@@ -257,10 +272,11 @@ class SchedulerStepState {
 
   // lookup flow
   void advance_lookup(LookupOp& op);
+  void tell_growth(LookupOp& op);
   void ask_tier(LookupOp& op, KeyIdxList window);
   void claim_tier_hits(LookupOp& op, KeyIdxList hits);
   std::size_t keep_siblings(LookupOp& op, std::size_t admitted);
-  void submit_promotions(LookupOp& op, const PrimaryGranted& m);
+  void submit_promotions(LookupOp& op, const PrimaryGranted& m, bool too_late);
   void next_tier_or_miss(LookupOp& op, std::uint32_t key_idx, std::size_t from_tier);
   void give_up_probe(LookupOp& op, GiveUpReason reason);
   void give_up_lookup(LookupOp& op, GiveUpReason reason);
@@ -291,6 +307,12 @@ class SchedulerStepState {
   CopyTotals& copy_totals(const CopyOp& op) {
     return op.is_store ? totals_.store_copies : totals_.load_copies;
   }
+
+  // memo
+  bool answer_from_memo(Request& request, const LookupCall& m);
+  static void drop_memo(Request& request);
+  [[nodiscard]] bool may_keep(const LookupOp& op, const Request& request, const LookupAnswer& answer) const;
+  void lookup_changed(const LookupChanged& m);
 
   // polling view
   void add_pending_load(const LookupOp& op, TierIndex tier, TransferJob chunks, MonotonicTime now);
@@ -334,6 +356,7 @@ class SchedulerStepState {
   LoadCosts load_costs_{0};
   std::vector<bool> tier_alive_;
   Epoch epoch_ = 0;
+  std::uint64_t memo_epoch_ = 0;  ///< moves with every reset and forget
   OpId next_op_ = 0;
   std::uint64_t next_request_ = 0, next_lease_ = 0, next_job_ = 0, next_order_ = 0;
   std::uint64_t open_jobs_ = 0;  ///< numbered, not yet released

@@ -145,6 +145,7 @@ void SchedulerStepState::reset(const ResetCall& m) {
   op.change_revision = m.change_revision;
   op.revision = m.revision;
   op.reply = m.reply;
+  ++memo_epoch_;
   reset_.emplace(next_op_++, std::move(op));
   std::vector<RequestHandle> waiting;
   for (const auto& [id, lookup_op] : lookups_) waiting.push_back(lookup_op.request->handle);

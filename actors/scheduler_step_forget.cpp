@@ -34,6 +34,7 @@ void SchedulerStepState::forget(const ForgetCall& m) {
 
 void SchedulerStepState::start_forget_round(OpId id, ForgetOp& op) {
   ++op.round;
+  ++memo_epoch_;
   op.began = next_op_;
   op.waiting = 1 + deps_.tiers.size();
   const ForgetKeys forget{id, caf::actor_cast<caf::strong_actor_ptr>(self_), op.keys, op.salt};

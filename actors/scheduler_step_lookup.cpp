@@ -23,6 +23,7 @@ void SchedulerStepState::lookup(const LookupCall& m) {
   auto* request = live_request(m.request, m.reply);
   if (request == nullptr) return;
   if (m.keys->empty()) return m.reply.deliver(LookupAnswer{});
+  if (answer_from_memo(*request, m)) return;
   if (promise_broken(8) && open_jobs_ > 0) return delayed_lookups_.push_back(m);
   auto keys = keys_of(*request, m.keys, m.reply);
   if (!keys) return;
@@ -53,13 +54,20 @@ void SchedulerStepState::lookup(const LookupCall& m) {
                                        keys_on_device(m.options, keys->size()), m.reply))
                  .first->second;
   op.capped = capped;
+  op.growth = m.growth;
+  if (m.repeats && op.polled() && deps_.atomic_groups.empty()) op.asked_keys = m.keys;
+  op.turn = request->turn;
+  op.memo_epoch = memo_epoch_;
   op.started = self_->clock().now();
   ask_gate(op, *request);
-  op.deadline = self_->clock().now() + deps_.deadlines.lookup;
+  const auto allowed = m.options.give_up > Duration::zero() ? std::min(m.options.give_up, deps_.deadlines.lookup)
+                                                            : deps_.deadlines.lookup;
+  op.deadline = op.started + allowed;
+  op.patience = allowed / 2;
   ++request->open_ops;
   const bool no_tier = first_allowed_tier(op, 0) == deps_.tiers.size();
   self_->send(deps_.primary, PrimaryProbe{id, m.request, op.keys, m.options.hold, op.waits_for_landing(),
-                                          op.prefix() && no_tier, op.on_device});
+                                          op.prefix() && no_tier, op.on_device, op.asked_keys != nullptr, op.prefix()});
 }
 
 /// How many of the first keys the caller says its device holds. They are named so that the tiers can be
@@ -79,6 +87,7 @@ void SchedulerStepState::lookup_probed(const PrimaryProbed& m) {
   op.primary_s = m.states.empty() ? 0 : to_seconds(m.handler_time) / static_cast<double>(m.states.size());
   op.primary_states = m.states;
   op.primary_told = true;
+  op.watched = m.watched;
   if (!op.awaits_gate) take_primary_answer(op);
 }
 
@@ -104,7 +113,14 @@ void SchedulerStepState::take_primary_answer(LookupOp& op) {
     ask_about_device_key(op, 0);
   }
   op.follow_with_device_key();
+  tell_growth(op);
   advance_lookup(op);
+}
+
+/// At most one message to the caller per message that brought something.
+void SchedulerStepState::tell_growth(LookupOp& op) {
+  if (!op.growth || op.answered || op.replied) return;
+  if (const auto readable = op.grown(deps_.atomic_groups)) op.growth->report(*readable);
 }
 
 /// The device holds every key of the call: nobody waits for what the tiers say of the last one.
@@ -164,6 +180,7 @@ void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
   auto& op = it->second;
   if (op.phase != LookupOp::Phase::probing || op.round != m.round) return;  // late: already given up
   const auto n = static_cast<double>(std::max<std::size_t>(m.verdicts.size(), 1));
+  op.may_change = op.may_change || m.may_change;
   op.tier_times[m.tier] = {to_seconds(m.handler_time) / n, to_seconds(m.probe_time)};
   for (std::size_t k = 0; k < op.probe_idx.size(); ++k) {
     const auto i = op.probe_idx[k];
@@ -214,7 +231,7 @@ void SchedulerStepState::give_up_probe(LookupOp& op, GiveUpReason reason) {
 // -- claim, admission, grant --------------------------------------------------------------------------------
 
 void SchedulerStepState::claim_tier_hits(LookupOp& op, KeyIdxList hits) {
-  if (!jobs_fit(deps_.tiers.size())) {
+  if (!jobs_fit(deps_.tiers.size() * (op.growth ? 1 + std::size(LookupOp::kFirstJobs) : 1))) {
     for (const auto i : hits) {
       auto& offer = totals_.offers[op.found_in[i] - 1U];
       offer.promotions_offered.add(1, deps_.chunk_bytes);
@@ -239,6 +256,7 @@ void SchedulerStepState::lookup_claimed(const PrimaryClaimed& m) {
     if (m.states[n] == ClaimState::claimed) op.claimed.push_back(asked[n]);
     else op.state[asked[n]] = m.states[n] == ClaimState::present ? LookupOp::Key::landed : LookupOp::Key::pending;
   }
+  tell_growth(op);
   if (op.claimed.empty()) return advance_lookup(op);
   op.phase = LookupOp::Phase::admitting;
   AdmitPromotions ask{op.op, op.request, op.keys, op.claimed, {}, deps_.chunk_bytes};
@@ -274,7 +292,8 @@ void SchedulerStepState::lookup_admitted(const PromotionsDecided& m) {
   op.phase = LookupOp::Phase::granting;
   const auto cut = op.claimed.begin() + static_cast<std::ptrdiff_t>(admitted);
   PrimaryGrant grant{op.op, op.request->handle, op.keys, KeyIdxList(op.claimed.begin(), cut),
-                     KeyIdxList(cut, op.claimed.end()), op.options.hold, op.waits_for_landing() && !op.answered, op.deadline};
+                     KeyIdxList(cut, op.claimed.end()), op.options.hold, op.waits_for_landing() && !op.answered, op.deadline,
+                     op.patience, op.request->request.priority};
   op.claimed.erase(cut, op.claimed.end());
   self_->send(deps_.primary, std::move(grant));
 }
@@ -305,15 +324,31 @@ void SchedulerStepState::lookup_granted(const PrimaryGranted& m) {
     it->second.phase = LookupOp::Phase::queued;
     return;
   }
-  it->second.phase = LookupOp::Phase::granting;
-  submit_promotions(it->second, m);
-  advance_lookup(it->second);
+  auto& op = it->second;
+  const bool too_late = op.phase == LookupOp::Phase::queued && !op.answered && op.deadline <= self_->clock().now();
+  op.phase = LookupOp::Phase::granting;
+  submit_promotions(op, m, too_late);
+  tell_growth(op);
+  if (too_late) return give_up_lookup(op, GiveUpReason::deadline);
+  advance_lookup(op);
 }
 
-void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m) {
+namespace {
+
+bool is_first_job_full(const std::vector<TransferJob>& before, const TransferJob& job) {
+  const auto n = static_cast<std::size_t>(
+      std::count_if(before.begin(), before.end(), [&](const auto& b) { return b.tier == job.tier; }));
+  return n < std::size(LookupOp::kFirstJobs) && job.keys.size() == LookupOp::kFirstJobs[n];
+}
+
+}  // namespace
+
+/// `too_late`: the call's time was up before its turn in line.
+void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m, bool too_late) {
   const auto now = self_->clock().now();
   std::uint32_t no_slots = 0;
   std::map<TierIndex, TransferJob> jobs;
+  std::vector<TransferJob> first_jobs;  // of a call that is told how its prefix grows
   std::map<AdmissionTicket, std::uint32_t> withdrawn;
   for (std::size_t n = 0; n < op.claimed.size(); ++n) {
     const auto i = op.claimed[n];
@@ -322,6 +357,11 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     if (m.states[n] == GrantState::granted) {
       op.state[i] = LookupOp::Key::loading;
       auto& job = jobs[tier];
+      job.tier = tier;
+      if (op.growth && !op.polled() && is_first_job_full(first_jobs, job)) {
+        first_jobs.push_back(std::exchange(job, {}));
+        job.tier = tier;
+      }
       if (job.tickets.empty() || job.tickets.back().ticket != op.tickets[n]) job.tickets.push_back({op.tickets[n], 0});
       ++job.tickets.back().chunks;
       job.keys.push_back((*op.keys)[i]);
@@ -332,12 +372,13 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     }
     ++withdrawn[op.tickets[n]];
     const bool no_space = m.states[n] == GrantState::no_space;
-    dropped[static_cast<std::size_t>(no_space ? DropReason::no_space : DropReason::joined)].add(
-        1, deps_.chunk_bytes);
-    op.state[i] = no_space                             ? LookupOp::Key::no_space
+    dropped[static_cast<std::size_t>(no_space ? too_late ? DropReason::deadline : DropReason::no_space
+                                              : DropReason::joined)]
+        .add(1, deps_.chunk_bytes);
+    op.state[i] = no_space                             ? too_late ? LookupOp::Key::gave_up : LookupOp::Key::no_space
                   : m.states[n] == GrantState::present ? LookupOp::Key::landed
                                                        : LookupOp::Key::pending;
-    op.truncated += no_space ? 1U : 0U;
+    op.truncated += no_space && !too_late ? 1U : 0U;
     no_slots += no_space ? 1U : 0U;
   }
   // Counted as a scan key by key would: a prefix ends at the first that gets no slot.
@@ -352,11 +393,11 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     for (auto& [tier, job] : jobs) add_pending_load(op, tier, std::move(job), now);
     return;
   }
+  for (auto& [tier, job] : jobs) first_jobs.push_back(std::move(job));
   TrackJobs track;
-  for (auto& [tier, job] : jobs) {
+  for (auto& job : first_jobs) {
     job.job_id = next_job();
     job.is_promotion = true;
-    job.tier = tier;
     job.epoch = epoch_;
     job.chunk_bytes = deps_.chunk_bytes;
     job.submit_time = now;

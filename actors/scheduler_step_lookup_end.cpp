@@ -11,7 +11,7 @@
 namespace kv_offload {
 
 void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
-  std::vector<OpId> waiting;
+  std::vector<OpId> waiting, growing;
   std::map<OpId, KeyIdxList> unparked;
   for (const auto& e : m.entries) {
     const auto it = lookups_.find(e.op);
@@ -39,9 +39,11 @@ void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
       else if (e.failure == ResolveFailure::no_space) state = LookupOp::Key::no_space;
       else state = LookupOp::Key::miss;
     }
+    if (op.growth && (growing.empty() || growing.back() != e.op)) growing.push_back(e.op);
     if (op.phase == LookupOp::Phase::waiting && (waiting.empty() || waiting.back() != e.op))
       waiting.push_back(e.op);
   }
+  for (const auto id : growing) tell_growth(lookups_.at(id));
   for (auto& [id, key_idx] : unparked) unpark(id, std::move(key_idx));
   for (const auto id : waiting)
     if (const auto it = lookups_.find(id); it != lookups_.end() && it->second.phase == LookupOp::Phase::waiting)
@@ -105,8 +107,24 @@ void SchedulerStepState::settle_lookup(LookupOp& op) {
     request->summary.promoted_bytes += answer.promoted * deps_.chunk_bytes;
     --request->open_ops;
   }
+  std::unique_ptr<LookupMemo> memo;
+  if (request != nullptr && may_keep(op, *request, answer)) {
+    memo = std::make_unique<LookupMemo>(LookupMemo{op.op, op.asked_keys, op.options, answer, op.memo_epoch,
+                                                   op.reach() - op.on_device,
+                                                   answer.leading_hits - std::min(answer.leading_hits, op.on_device), {}});
+    for (const auto& l : totals_.lookups) memo->counted.push_back({l.looked_up, l.hit, l.miss});
+  }
   if (!op.replied) op.reply.deliver(std::move(answer));
   count_lookup(op, request);
+  if (request != nullptr) drop_memo(*request);  // this call may have ended holds that an earlier answer counted on
+  if (memo) {
+    for (std::size_t t = 0; t < memo->counted.size(); ++t) {
+      auto& counted = memo->counted[t];
+      const auto& l = totals_.lookups[t];
+      counted = {l.looked_up - counted.looked_up, l.hit - counted.hit, l.miss - counted.miss};
+    }
+    request->memo = std::move(memo);
+  }
   lookups_.erase(op.op);
   maybe_forget(handle);
 }

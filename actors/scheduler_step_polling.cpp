@@ -54,7 +54,11 @@ void SchedulerStepState::submit_pending_loads() {
   if (pending_loads_.empty()) return;
   const auto now = self_->clock().now();
   TrackJobs track;
-  for (auto& pending : std::exchange(pending_loads_, {})) {
+  auto loads = std::exchange(pending_loads_, {});
+  std::stable_sort(loads.begin(), loads.end(), [](const PendingLoad& a, const PendingLoad& b) {
+    return a.job.request->request.priority > b.job.request->request.priority;
+  });
+  for (auto& pending : loads) {
     auto& job = pending.job;
     job.job_id = next_job();
     job.is_promotion = true;

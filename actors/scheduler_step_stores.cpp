@@ -140,6 +140,7 @@ void SchedulerStepState::prepare_load(const PrepareLoadCall& m) {
   if (request == nullptr) return;
   auto keys = keys_of(*request, m.keys, m.reply);
   if (!keys) return;
+  drop_memo(*request);  // the leading holds become pins
   const auto id = next_op_++;
   ++request->open_ops;
   prepare_loads_.emplace(id, PrepareLoadOp{m.request, m.reply});

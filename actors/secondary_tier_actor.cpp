@@ -78,6 +78,7 @@ void SecondaryTierState::probe_polled(const TierProbe& m) {
     if (storing_.contains(key)) continue;  // neither hit nor miss until the store has ended
     if (const auto known = deps_.tier->lookup(key)) {
       verdict = *known == LookupResult::hit ? TierVerdict::hit : TierVerdict::miss;
+      answer.may_change = true;
       continue;
     }
     const bool room = keys_probing_ + question.keys.size() < deps_.probes_max;

@@ -44,7 +44,7 @@ enum class DropReason : std::uint8_t {
   reset,
   shutdown,
   evicted,    ///< it had left the primary tier before its cascade could start
-  deadline,   ///< parked behind a write that did not end in time
+  deadline,   ///< parked behind a write, or in line for slots, for longer than its call had
   sibling,    ///< a chunk of the same atomic group set was refused
 };
 inline constexpr std::size_t kNumDropReasons = 9;

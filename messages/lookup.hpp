@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kv_offload/messages/monotonic_time.hpp"
 #include "kv_offload/messages/offload_key.hpp"
 
 namespace kv_offload {
@@ -52,7 +53,38 @@ struct LookupOptions {
   std::uint64_t device_tokens = 0;
   /// Where the first key's chunk begins in the prompt, in tokens; the others follow without a gap.
   std::uint64_t first_token = 0;
+  /// When it has passed the call answers with what has landed by then; the rest counts as `gave_up`. Loads on
+  /// their way go on, and what lands late is held for the request like any promotion, until it is read or ends.
+  /// 0, or more than the engine's `deadlines.lookup`: that. Met by the actors' tick, up to 100 ms late.
+  Duration give_up{};
+
+  bool operator==(const LookupOptions&) const = default;
 };
+
+/// When a prefetch answers. Whatever it is, the loads go on, and what lands is held for the request like any promotion.
+enum class PrefetchMode : std::uint8_t {
+  best_effort,  ///< when the loads are submitted, as many as have slots now: nothing is waited for but the tiers' word
+  complete,     ///< when all have landed or failed; waits in line for slots
+  timeout,      ///< as complete, but with what has landed by then; see LookupOptions::give_up
+};
+
+/// A prefetch is a lookup (it counts as one) whose caller has no use for the chunks yet.
+struct PrefetchOptions {
+  PrefetchMode mode = PrefetchMode::best_effort;
+  Duration timeout{};               ///< of mode timeout, more than 0; at most the engine's `deadlines.lookup`
+  bool hold = true;                 ///< of hits that need no load; as in LookupOptions, like the following
+  std::uint64_t device_tokens = 0;
+  std::uint64_t first_token = 0;
+};
+constexpr LookupOptions lookup_options(const PrefetchOptions& p) {
+  LookupOptions o;
+  o.wait = p.mode == PrefetchMode::best_effort ? LookupWait::resolved : LookupWait::landed;
+  o.hold = p.hold;
+  o.device_tokens = p.device_tokens;
+  o.first_token = p.first_token;
+  if (p.mode == PrefetchMode::timeout) o.give_up = p.timeout;
+  return o;
+}
 
 /// What loading the leading hits is expected to take against computing them. The engine says, the scheduler
 /// decides.

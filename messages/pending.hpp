@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "kv_offload/messages/executor.hpp"
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/messages/export.hpp"
 
@@ -31,10 +32,12 @@ KV_OFFLOAD_EXPORT void wake_parked(std::atomic<std::uint32_t>& state);
 template <class T>
 class CompletionSlot {
  public:
-  /// `credit`, if given, is incremented once when the answer arrives, before the caller can see it.
+  /// `credit`, if given, is incremented once when the answer arrives, before the caller can see it. `executor`, if
+  /// given, runs the callbacks of call_back.
   explicit CompletionSlot(std::uint32_t spin_rounds,
-                          std::shared_ptr<std::atomic<std::int64_t>> credit = nullptr)
-      : spin_rounds_(spin_rounds), credit_(std::move(credit)) {}
+                          std::shared_ptr<std::atomic<std::int64_t>> credit = nullptr,
+                          SharedExecutor executor = nullptr)
+      : spin_rounds_(spin_rounds), credit_(std::move(credit)), executor_(std::move(executor)) {}
 
   /// First call wins; later ones are ignored and answer false.
   bool deliver(Expected<T> value) {
@@ -50,6 +53,19 @@ class CompletionSlot {
     }
     return true;
   }
+  /// As on_ready, by way of the executor: for functions of the host.
+  void call_back(std::function<void(Expected<T>)> callback) {
+    if (!executor_) return on_ready(std::move(callback));
+    on_ready([executor = executor_, callback = std::move(callback)](Expected<T> value) mutable {
+      struct Task {
+        std::function<void(Expected<T>)> callback;
+        Expected<T> value;
+      };
+      auto task = std::make_shared<Task>(Task{std::move(callback), std::move(value)});
+      hand_over(executor, [task] { task->callback(std::move(task->value)); });
+    });
+  }
+  /// Runs `callback` on the thread that has the answer, which is this one if it is there already.
   void on_ready(std::function<void(Expected<T>)> callback) {
     callback_ = std::move(callback);
     std::uint32_t expected = kEmpty;
@@ -77,6 +93,7 @@ class CompletionSlot {
   std::atomic<std::uint32_t> replies_{0};  // Reply handles alive; the last one answers if nobody did
   std::uint32_t spin_rounds_;
   std::shared_ptr<std::atomic<std::int64_t>> credit_;
+  SharedExecutor executor_;
   std::optional<Expected<T>> value_;
   std::function<void(Expected<T>)> callback_;
 };
@@ -124,8 +141,10 @@ class Pending {
   /// Waits: spins for the configured time, then parks. Never waits for ever: every call ends by its
   /// answer, its deadline or the end of the engine.
   Expected<T> get() && { return slot_->take(); }
-  /// Runs `callback` once, on an engine thread or at once if the answer is there. It must not block.
-  void then(std::function<void(Expected<T>)> callback) && { slot_->on_ready(std::move(callback)); }
+  /// Runs `callback` once: handed to `EngineConfig::executor`, or without one on an engine thread, or at once if the
+  /// answer is there. It must not throw, and on an engine thread it must not block. An executor that drops it loses it:
+  /// the answer is gone, and whoever counts on it has to notice.
+  void then(std::function<void(Expected<T>)> callback) && { slot_->call_back(std::move(callback)); }
   [[nodiscard]] std::future<Expected<T>> future() && {
     auto promise = std::make_shared<std::promise<Expected<T>>>();
     auto future = promise->get_future();
@@ -133,6 +152,8 @@ class Pending {
     return future;
   }
   [[nodiscard]] bool ready() const { return slot_->ready(); }
+  /// For the engine's own use: what is to be answered.
+  std::shared_ptr<CompletionSlot<T>> slot() && { return std::move(slot_); }
 
  private:
   std::shared_ptr<CompletionSlot<T>> slot_;

@@ -37,6 +37,9 @@ struct NewRequest {
   /// max_load_tokens win over the fields above; tiers find their own routing in it.
   std::string kv_transfer_params = {};
   std::vector<TransferParamFault> param_faults = {};  ///< filled by the facade
+  /// Higher goes first where requests stand in line for slots, and where loads are submitted together. Equal ones
+  /// by arrival. Nobody waits behind higher ones for more than a quarter of its lookup's time.
+  std::int32_t priority = 0;
 };
 
 /// Which chunks of a request its caller is to offer to prepare_store.

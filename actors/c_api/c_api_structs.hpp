@@ -26,14 +26,11 @@ template <> inline constexpr std::size_t kFirstSize<kvo_store_plan> = 32;
 template <> inline constexpr std::size_t kFirstSize<kvo_store_outcome> = 32;
 template <> inline constexpr std::size_t kFirstSize<kvo_load_plan> = 24;
 template <> inline constexpr std::size_t kFirstSize<kvo_forget_summary> = 32;
-template <>
-inline constexpr std::size_t kFirstSize<kvo_rows> = 40;
-template <>
-inline constexpr std::size_t kFirstSize<kvo_blocks> = 48;
-template <>
-inline constexpr std::size_t kFirstSize<kvo_copy_options> = 24;
-template <>
-inline constexpr std::size_t kFirstSize<kvo_worker_options> = 136;
+template <> inline constexpr std::size_t kFirstSize<kvo_rows> = 40;
+template <> inline constexpr std::size_t kFirstSize<kvo_blocks> = 48;
+template <> inline constexpr std::size_t kFirstSize<kvo_copy_options> = 24;
+template <> inline constexpr std::size_t kFirstSize<kvo_worker_options> = 136;
+template <> inline constexpr std::size_t kFirstSize<kvo_prefetch_options> = 40;
 
 template <class S>
 int check_size(const S& given, const char* name) {

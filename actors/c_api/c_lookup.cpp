@@ -4,6 +4,7 @@
 #include "kv_offload/actors/c_api/c_api_structs.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -15,6 +16,12 @@ namespace {
 static_assert(static_cast<int>(LookupResult::miss) == KVO_MISS && static_cast<int>(LookupResult::hit) == KVO_HIT &&
               static_cast<int>(LookupResult::hit_pending) == KVO_HIT_PENDING &&
               static_cast<int>(LookupResult::retry) == KVO_RETRY);
+
+/// More than the engine's own deadline is that deadline, so that no number is too large to be a time.
+Duration time_of(const OffloadEngine& engine, std::uint64_t ms) {
+  const auto most = std::chrono::ceil<std::chrono::milliseconds>(engine.config().deadlines.lookup).count();
+  return std::chrono::milliseconds(std::min(ms, static_cast<std::uint64_t>(most)));
+}
 
 int read_options(const OffloadEngine& engine, const kvo_lookup_options* given, LookupOptions& options) {
   kvo_lookup_options known;
@@ -32,8 +39,30 @@ int read_options(const OffloadEngine& engine, const kvo_lookup_options* given, L
   options.hold = engine.config().primary.hold && !has(KVO_NO_HOLD);
   options.device_tokens = known.device_tokens;
   options.first_token = known.first_token;
+  options.give_up = time_of(engine, known.give_up_ms);
   return KVO_OK;
 }
+
+int read_options(const OffloadEngine& engine, const kvo_prefetch_options* given, PrefetchOptions& options) {
+  kvo_prefetch_options known;
+  if (const int wrong = read_struct(given, "options", known)) return wrong;
+  if (const int wrong = check_flags("options.flags", known.flags, KVO_NO_HOLD)) return wrong;
+  if (known.mode > KVO_PREFETCH_TIMEOUT)
+    return fail(KVO_UNSUPPORTED, "options.mode: " + std::to_string(known.mode) + " is no mode that this library knows; it is version " +
+                                     kvo_version());
+  if ((known.mode == KVO_PREFETCH_TIMEOUT) != (known.timeout_ms > 0))
+    return not_allowed("options.timeout_ms", std::to_string(known.timeout_ms),
+                       "more than 0 with KVO_PREFETCH_TIMEOUT, and 0 without it");
+  options.mode = static_cast<PrefetchMode>(known.mode);
+  options.timeout = time_of(engine, known.timeout_ms);
+  options.hold = engine.config().primary.hold && (known.flags & KVO_NO_HOLD) == 0;
+  options.device_tokens = known.device_tokens;
+  options.first_token = known.first_token;
+  return KVO_OK;
+}
+static_assert(static_cast<int>(PrefetchMode::best_effort) == KVO_PREFETCH_BEST_EFFORT &&
+              static_cast<int>(PrefetchMode::complete) == KVO_PREFETCH_COMPLETE &&
+              static_cast<int>(PrefetchMode::timeout) == KVO_PREFETCH_TIMEOUT);
 
 kvo_lookup_answer to_c(const LookupAnswer& found) {
   kvo_lookup_answer answer{};
@@ -106,6 +135,22 @@ int kvo_lookup_async(kvo_engine* engine, kvo_request request, const kvo_key* key
     };
     engine->gate->call_begins();
     std::move(pending).then(std::move(deliver));
+    return static_cast<int>(KVO_OK);
+  });
+}
+
+int kvo_prefetch(kvo_engine* engine, kvo_request request, const kvo_key* keys, std::size_t num_keys,
+                 const kvo_prefetch_options* given, kvo_lookup_answer* answer) {
+  return enter(engine, Waits::yes, [&](OffloadEngine& e) {
+    const OutStruct<kvo_lookup_answer> out(answer, "answer");
+    if (out.wrong() != KVO_OK) return out.wrong();
+    PrefetchOptions options;
+    if (const int wrong = read_options(e, given, options)) return wrong;
+    KeyList list;
+    if (const int wrong = read_keys(e, keys, num_keys, list)) return wrong;
+    const auto found = e.prefetch(id_of<RequestHandle>(request), std::move(list), options).get();
+    if (!found) return code_of(found);
+    out.write(to_c(*found));
     return static_cast<int>(KVO_OK);
   });
 }

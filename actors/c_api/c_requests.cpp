@@ -34,6 +34,9 @@ int kvo_new_request(kvo_engine* engine, const kvo_request_options* given, kvo_re
     announced.prompt_tokens = options.prompt_tokens;
     announced.tenant = text_or_empty(options.tenant);
     announced.kv_transfer_params = text_or_empty(options.kv_transfer_params);
+    announced.priority = static_cast<std::int32_t>(options.priority);
+    if (announced.priority != options.priority)
+      return not_allowed("options.priority", std::to_string(options.priority), "-2147483648 to 2147483647");
     const auto opened = e.new_request(std::move(announced)).get();
     if (!opened) return code_of(opened);
     *request = number_of(opened->handle);

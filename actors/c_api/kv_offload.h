@@ -27,7 +27,7 @@ extern "C" {
 
 /* Grows when something is added; a library of a higher number serves programs of a lower one. What breaks
  * programs changes the name of the shared library (libkv_offload.so.0) instead. */
-#define KVO_ABI_VERSION 2u /* 2: kvo_take_events, kvo_region, copies by workers */
+#define KVO_ABI_VERSION 2u /* 2: events, rows, copies by workers, prefetch, priorities */
 KVO_API uint32_t kvo_abi_version(void); /* of the library that is loaded */
 KVO_API const char* kvo_version(void);  /* of its release, "0.1.0" */
 
@@ -139,6 +139,8 @@ typedef struct kvo_request_options {
   uint64_t prompt_tokens;         /* feeds the admission gates; 0: unknown */
   const char* tenant;             /* chunks of different tenants never meet; NULL: none */
   const char* kv_transfer_params; /* the client's JSON object as it came: which tiers, how many tokens; NULL: none */
+  /* since ABI 2 */
+  int64_t priority; /* higher goes first where slots are short; 32 bits of it */
 } kvo_request_options;
 
 typedef enum kvo_offload_policy {
@@ -189,6 +191,8 @@ typedef struct kvo_lookup_options {
   uint32_t reserved;      /* 0 */
   uint64_t device_tokens; /* of this prompt, that the device has already */
   uint64_t first_token;   /* where the first key's chunk begins in the prompt */
+  /* since ABI 2 */
+  uint64_t give_up_ms; /* answer with what has landed by then; 0 or too much: the engine's deadline */
 } kvo_lookup_options;
 
 typedef struct kvo_lookup_answer {
@@ -219,6 +223,24 @@ typedef void (*kvo_lookup_callback)(void* user, int code, const char* error, con
 /* Does not wait. KVO_OK: the callback runs exactly once, before kvo_destroy returns. Else it never runs. */
 KVO_API int kvo_lookup_async(kvo_engine* engine, kvo_request request, const kvo_key* keys, size_t num_keys,
                              const kvo_lookup_options* options, kvo_lookup_callback callback, void* user);
+
+/* When a prefetch answers; its loads go on in any case. Since ABI 2. */
+typedef enum kvo_prefetch_mode {
+  KVO_PREFETCH_BEST_EFFORT = 0, /* when the loads are submitted */
+  KVO_PREFETCH_COMPLETE = 1,    /* when all have landed or failed */
+  KVO_PREFETCH_TIMEOUT = 2      /* as complete, but after timeout_ms with what has landed by then */
+} kvo_prefetch_mode;
+typedef struct kvo_prefetch_options {
+  size_t struct_size;
+  uint32_t mode;          /* a kvo_prefetch_mode */
+  uint32_t flags;         /* KVO_NO_HOLD or 0 */
+  uint64_t timeout_ms;    /* of KVO_PREFETCH_TIMEOUT alone, and there more than 0 */
+  uint64_t device_tokens; /* as in kvo_lookup_options */
+  uint64_t first_token;
+} kvo_prefetch_options;
+/* Starts loads of what secondary tiers hold for a request that will want them later. Answers as kvo_lookup does. */
+KVO_API int kvo_prefetch(kvo_engine* engine, kvo_request request, const kvo_key* keys, size_t num_keys,
+                         const kvo_prefetch_options* options, kvo_lookup_answer* answer);
 
 /* ---- device to primary ------------------------------------------------------------------------------------ */
 

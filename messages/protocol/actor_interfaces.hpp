@@ -23,6 +23,7 @@ using SchedulerStepActor = caf::typed_actor<
     event<PrimaryProbed>, event<PrimaryClaimed>, event<PrimaryGranted>, event<StoreReserved>,
     event<StorePublished>, event<LeadingPinned>, event<KeysResolved>, event<PrimaryReset>,
     event<EventsTaken>, event<FenceReached>, event<PresentPinned>, event<KeysForgotten>,
+    event<LookupChanged>,
     // admission_controller
     event<CascadesDecided>, event<PromotionsDecided>, event<LookupGated>,
     // secondary_tier

@@ -5,6 +5,7 @@
 #include "kv_offload/messages/lookup.hpp"
 #include "kv_offload/messages/offloading_event.hpp"
 #include "kv_offload/messages/pending.hpp"
+#include "kv_offload/messages/prefix_growth.hpp"
 #include "kv_offload/messages/request.hpp"
 
 #include <optional>
@@ -28,6 +29,8 @@ struct LookupCall {
   SharedKeys keys;
   LookupOptions options;
   Reply<LookupAnswer> reply;
+  std::shared_ptr<PrefixGrowth> growth = {};  ///< null: nobody asks how the prefix grows
+  bool repeats = false;  ///< the caller keeps `keys` and asks again with this same list: worth a memo, if polled
 };
 struct AllocatedCall {
   static constexpr std::string_view kName = "AllocatedCall";

@@ -31,6 +31,8 @@ struct PrimaryProbe {
   bool join = false;
   bool stop_at_miss = false;
   std::uint32_t from = 0;  ///< keys before it are not asked about: the device has them
+  bool watch = false;      ///< tell LookupChanged when the answer would be another one
+  bool prefix = false;     ///< with `watch`: keys behind the first miss do not matter
 };
 struct PrimaryProbed {
   static constexpr std::string_view kName = "PrimaryProbed";
@@ -38,6 +40,14 @@ struct PrimaryProbed {
   std::vector<LookupResult> states;  ///< from `from` on: hit, hit_pending or miss; shorter with stop_at_miss
   std::uint32_t unheld = 0;
   Duration handler_time{};
+  bool watched = false;  ///< LookupChanged will come, once, if anything changes
+};
+/// What the probe `op` of the request was told is no longer so: a key came, is on its way, or lost its hold. Sent
+/// before anything else that tells of the change.
+struct LookupChanged {
+  static constexpr std::string_view kName = "LookupChanged";
+  RequestHandle request;
+  OpId op = 0;
 };
 
 /// Announces the wish to load `key_idx` from tiers, before admission: from here on others join.
@@ -72,6 +82,8 @@ struct PrimaryGrant {
   bool hold = false;
   bool join = false;
   MonotonicTime deadline;  ///< of the whole call; with `join`, when waiting for slots ends at the latest
+  Duration patience{};     ///< with `join`: after this long in line it takes what there is
+  std::int32_t priority = 0;  ///< of its request; higher ones stand further in front
 };
 enum class GrantState : std::uint8_t { granted, joined, present, no_space };
 struct PrimaryGranted {

@@ -32,6 +32,7 @@ struct TierProbed {
   Duration handler_time{};            ///< spent in the actor
   Duration probe_time{};              ///< from the probe's arrival to the verdict; zero: from memory
   std::vector<Duration> probe_times;  ///< polled: per key, zero where no probe was needed
+  bool may_change = false;  ///< polled: a miss is of the tier's own memory, and may turn without the engine's doing
 };
 /// scheduler_step → secondary_tier, for tiers that ask for it: a request begins …
 struct OpenRequest {

@@ -40,6 +40,7 @@ TEST_CASE("every call on no engine is refused", "[c_api]") {
       [&] { return kvo_request_finished(nullptr, 1, nullptr); },
       [&] { return kvo_lookup(nullptr, 1, keys.data(), 1, nullptr, nullptr, nullptr); },
       [&] { return kvo_lookup_async(nullptr, 1, keys.data(), 1, nullptr, never, nullptr); },
+      [&] { return kvo_prefetch(nullptr, 1, keys.data(), 1, nullptr, nullptr); },
       [&] { return kvo_prepare_store(nullptr, 1, keys.data(), 1, nullptr, &plan, ids, ids); },
       [&] { return kvo_complete_store(nullptr, 1, 0, nullptr); },
       [&] { return kvo_prepare_load(nullptr, 1, keys.data(), 1, &load, ids); },
@@ -204,19 +205,61 @@ TEST_CASE("flags and fields of a later version are unsupported, not ignored", "[
   CHECK(answer.known.struct_size == sizeof(answer));
 }
 
-TEST_CASE("the structs of ABI 1 are as long as they were", "[c_api]") {
+TEST_CASE("structs are as long as they were, and a caller of ABI 1 is understood", "[c_api]") {
   CHECK(kvo_abi_version() == KVO_ABI_VERSION);
   CHECK(sizeof(kvo_key) == 16);
   CHECK(sizeof(kvo_start_options) == 40);
-  CHECK(sizeof(kvo_request_options) == 40);
+  CHECK(sizeof(kvo_request_options) == 48);
   CHECK(sizeof(kvo_request_summary) == 72);
-  CHECK(sizeof(kvo_lookup_options) == 32);
+  CHECK(sizeof(kvo_lookup_options) == 40);
+  CHECK(sizeof(kvo_prefetch_options) == 40);
   CHECK(sizeof(kvo_lookup_answer) == 64);
   CHECK(sizeof(kvo_store_options) == 24);
   CHECK(sizeof(kvo_store_plan) == 32);
   CHECK(sizeof(kvo_store_outcome) == 32);
   CHECK(sizeof(kvo_load_plan) == 24);
   CHECK(sizeof(kvo_forget_summary) == 32);
+
+  CEngine engine;
+  auto request = sized<kvo_request_options>();
+  request.struct_size = 40;
+  request.req_id = "r";
+  request.priority = std::int64_t{1} << 40;  // beyond its size: somebody else's bytes
+  kvo_request r = 0;
+  REQUIRE(kvo_new_request(engine, &request, &r, nullptr) == KVO_OK);
+  auto lookup = sized<kvo_lookup_options>();
+  lookup.struct_size = 32;
+  lookup.give_up_ms = ~std::uint64_t{0};
+  CHECK(kvo_lookup(engine, r, nullptr, 0, &lookup, nullptr, nullptr) == KVO_OK);
+}
+
+TEST_CASE("priorities that are none and prefetches that make no sense are refused", "[c_api]") {
+  CEngine engine;
+  auto request = sized<kvo_request_options>();
+  request.req_id = "r";
+  request.priority = std::int64_t{1} << 31;
+  kvo_request r = 0;
+  CHECK(kvo_new_request(engine, &request, &r, nullptr) == KVO_INVALID_ARGUMENT);
+  CHECK_THAT(kvo_error_text(), Catch::Contains("options.priority"));
+  request.priority = -(std::int64_t{1} << 31);
+  REQUIRE(kvo_new_request(engine, &request, &r, nullptr) == KVO_OK);
+  auto prefetch = sized<kvo_prefetch_options>();
+  const auto answer = [&] { return kvo_prefetch(engine, r, nullptr, 0, &prefetch, nullptr); };
+  CHECK(answer() == KVO_OK);
+  prefetch.mode = KVO_PREFETCH_TIMEOUT;
+  CHECK(answer() == KVO_INVALID_ARGUMENT);
+  prefetch.timeout_ms = ~std::uint64_t{0};
+  CHECK(answer() == KVO_OK);
+  prefetch.mode = KVO_PREFETCH_COMPLETE;
+  CHECK(answer() == KVO_INVALID_ARGUMENT);
+  prefetch.timeout_ms = 0;
+  prefetch.flags = KVO_SCAN_WINDOW;
+  CHECK(answer() == KVO_UNSUPPORTED);
+  prefetch.flags = 0;
+  prefetch.mode = 3;
+  CHECK(answer() == KVO_UNSUPPORTED);
+  prefetch.struct_size = 32;
+  CHECK(answer() == KVO_INVALID_ARGUMENT);
 }
 
 TEST_CASE("every code has a name, and numbers of nobody have one, too", "[c_api]") {

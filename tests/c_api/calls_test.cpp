@@ -110,6 +110,32 @@ TEST_CASE("an asynchronous lookup calls back once with the same answer", "[c_api
   CHECK(seen.results == std::vector<std::uint8_t>(4, KVO_HIT));
 }
 
+TEST_CASE("a prefetch brings chunks back from a file tier, and a lookup gives up when it is told to", "[c_api]") {
+  TempDir dir;
+  CEngine engine(config_json(dir.path));
+  const CKeys keys('a', 3);
+  const auto writer = engine.request("writer");
+  engine.store(writer, keys, 1);
+  REQUIRE(kvo_drain(engine) == KVO_OK);
+  REQUIRE(kvo_reset(engine) == KVO_OK);
+  auto prefetch = sized<kvo_prefetch_options>();
+  prefetch.mode = KVO_PREFETCH_COMPLETE;
+  auto answer = sized<kvo_lookup_answer>();
+  const auto r = engine.request("r");
+  REQUIRE(kvo_prefetch(engine, r, keys.data(), keys.size(), &prefetch, &answer) == KVO_OK);
+  CHECK(answer.leading_hits == 3);
+  CHECK(answer.promoted == 3);
+  const CKeys written('b', 1);
+  auto plan = sized<kvo_store_plan>();
+  std::uint32_t idx[1], chunk[1];
+  REQUIRE(kvo_prepare_store(engine, writer, written.data(), 1, nullptr, &plan, idx, chunk) == KVO_OK);
+  auto options = sized<kvo_lookup_options>();
+  options.give_up_ms = 1;
+  REQUIRE(kvo_lookup(engine, r, written.data(), 1, &options, &answer, nullptr) == KVO_OK);
+  CHECK(answer.gave_up == 1);
+  REQUIRE(kvo_complete_store(engine, plan.lease, KVO_STORE_FAILED, nullptr) == KVO_OK);
+}
+
 TEST_CASE("tenants do not meet, and what is forgotten is gone", "[c_api]") {
   TempDir dir;
   CEngine engine(config_json(dir.path));
