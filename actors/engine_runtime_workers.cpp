@@ -77,6 +77,7 @@ Expected<Ok> EngineRuntime::start_workers() {
   workers_ = std::move(hub).value();
   parts_.env->log("info", "workers: waiting for " + std::to_string(workers.world_size) + " on " + workers.socket);
   if (auto joined = workers_->wait_joined(workers.join); !joined) return joined.error();
+  region_->remove_name();  // they came by descriptor: nobody needs the file any more
   const auto portable = workers_->all_layers_portable();
   parts_.env->log("info", "workers: all " + std::to_string(workers.world_size) + " have joined, layout " +
                               std::string(to_string(config_.chunk_layout())) +

@@ -194,7 +194,7 @@ TEST_CASE("partly registered rows are said in bytes and in the log, and the work
   worker.start();
   CHECK(worker.worker->stats().region_bytes == 4 * 4096);
   CHECK(worker.worker->stats().registered_bytes == 4096);
-  CHECK(worker.log.has("warning", "registered only a part"));
+  CHECK(worker.log.has("warn", "registered only a part"));
   CHECK(worker.log.has("info", "4096 of 16384 bytes registered"));
 }
 

@@ -156,7 +156,7 @@ Expected<std::unique_ptr<DeviceWorker>> DeviceWorker::start(Options options) try
   impl->stats.region_bytes = memory.size();
   if (o.register_rows)
     impl->stats.registered_bytes = impl->backend->register_host(
-        memory, [&impl](const std::string& line) { impl->log("warning", line); });
+        memory, [&impl](const std::string& line) { impl->log("warn", line); });
   std::string line = "worker " + std::to_string(o.place.rank) + " of " +
                      std::to_string(o.place.world_size) + ": " + impl->backend->name() + ", " +
                      std::string(to_string(o.place.layout)) + " layout, " +
