@@ -93,6 +93,7 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   step.external_expired = parts.external_expired;
   step.deadlines = {config.deadlines.load,   config.deadlines.store, config.deadlines.probe,
                     config.deadlines.lookup, config.deadlines.drain, config.deadlines.copy};
+  step.blocks_per_chunk = config.identity.blocks_per_file;
   step.order_workers = parts.order_workers;
   step.worker_stats = parts.worker_stats;
   step.revise_workers = parts.revise_workers;

@@ -81,6 +81,7 @@ void add_workers(EffectiveRows& rows, const EngineConfig& config) {
   rows.add("workers.region_file", workers.region_file.empty() ? "(memfd)" : workers.region_file,
            workers.region_file.empty());
   rows.number("workers.join_ms", to_ms(workers.join), to_ms(defaults.join), "ms");
+  rows.derived("workers.blocks_per_chunk", std::to_string(config.identity.blocks_per_file), "blocks", "identity.blocks_per_file");
   rows.derived("workers.layout", std::string(to_string(config.chunk_layout())), "",
                config.identity.canonical_format    ? "identity.canonical_format is set"
                : config.identity.replicated_layout ? "identity.replicated_layout is set"

@@ -14,6 +14,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <sys/vfs.h>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -173,6 +174,25 @@ void warn_about_limits(const EngineConfig& config, Warnings& warnings) {
                        ": whoever reaches it reads the metrics; there is no authentication");
 }
 
+void warn_about_workers(const EngineConfig& config, Warnings& warnings) {
+  if (!config.workers) return;
+  const WorkersConfig& workers = *config.workers;
+  const NamespaceIdentity& id = config.identity;
+  const std::uint64_t ranks = std::uint64_t{id.tp_size} * id.pp_size * id.pcp_size;
+  if (ranks > 1 && ranks != workers.world_size)
+    warnings.push_back("workers.world_size: " + std::to_string(workers.world_size) + ", but identity.tp_size x pp_size x " +
+                       "pcp_size is " + std::to_string(ranks) + "; the namespace says who computed the bytes, and others " +
+                       "may take them for theirs");
+  if (!workers.region_file.empty()) {
+    struct statfs where {};
+    const auto directory = std::filesystem::path(workers.region_file).parent_path();
+    constexpr long kTmpfs = 0x01021994, kHugetlbfs = 0x958458f6;
+    if (::statfs(directory.c_str(), &where) == 0 && where.f_type != kTmpfs && where.f_type != kHugetlbfs)
+      warnings.push_back("workers.region_file: " + workers.region_file +
+                         " is on a disk, which would be written all the time; /dev/shm is memory");
+  }
+}
+
 }  // namespace
 
 std::optional<std::uint64_t> config_warnings::memory_bytes() {
@@ -195,6 +215,7 @@ std::vector<std::string> EngineConfig::warnings() const {
   warn_about_admission(*this, warnings);
   warn_about_deadlines(*this, warnings);
   warn_about_limits(*this, warnings);
+  warn_about_workers(*this, warnings);
   for (auto& line : warnings) line = one_line(std::move(line));
   return warnings;
 }

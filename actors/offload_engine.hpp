@@ -93,7 +93,9 @@ class KV_OFFLOAD_EXPORT OffloadEngine {
   /// With EngineConfig::workers: every worker copies these device blocks to the rows of prepare_store's lease, then the
   /// lease is completed as complete_store would. `blocks`: those of its chunks, in their order. Fails with `deadline` or
   /// `io_error` if a worker was too late, failed or died; the lease then ends by itself as soon as no worker can
-  /// touch its rows any more. Any other error (`busy`: a worker is missing): nothing began, and the lease is as it was.
+  /// touch its rows any more. Until then its keys are being written: lookups find them pending, prepare_store leaves them
+  /// out. Any other error (`busy`: a worker is missing, or jobs_max orders are out): nothing began, and the lease is
+  /// still the caller's, as it was.
   Pending<StoreOutcome> store_blocks(LeaseId lease, BlockList blocks, CopyOptions options = {});
   /// The same towards the devices, for prepare_load's lease. On failure the blocks' contents are undefined.
   Pending<Ok> load_blocks(LeaseId lease, BlockList blocks, CopyOptions options = {});

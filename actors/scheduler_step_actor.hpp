@@ -38,6 +38,7 @@ struct SchedulerStepDeps {
   std::uint64_t min_load_tokens = 0;   ///< less than this is no load worth making
   std::uint32_t compute_tokens_per_s = 0;  ///< 0: unknown
   std::shared_ptr<const std::atomic<std::uint64_t>> external_expired;  ///< counted by the tiers' gates
+  std::uint32_t blocks_per_chunk = 1;  ///< device blocks that the workers copy per chunk
   /// To the workers' hub; all empty where no workers are configured. Neither waits.
   std::function<Expected<Ok>(WorkerOrder)> order_workers;
   std::function<WorkerHubStats()> worker_stats;

@@ -16,6 +16,29 @@ namespace {
 /// Orders that the engine numbers have this bit, those that callers number have not.
 constexpr std::uint64_t kNumberedHere = 1ULL << 63;
 
+/// What is wrong with a list for so many chunks, whatever the devices are; empty if nothing.
+std::string wrong_blocks(const BlockList& blocks, std::size_t chunks, std::uint64_t blocks_per_chunk) {
+  const auto refuse = [](const char* field, std::size_t got, const std::string& expected) {
+    return "blocks." + std::string(field) + ": " + std::to_string(got) + " are not allowed; expected " + expected;
+  };
+  if (blocks.first_blocks.size() != blocks.group_sizes.size())
+    return refuse("first_blocks", blocks.first_blocks.size(),
+                  std::to_string(blocks.group_sizes.size()) + ", one per cache group");
+  std::uint64_t named = 0, rows = 0;
+  for (std::size_t g = 0; g < blocks.group_sizes.size(); ++g) {
+    const std::uint64_t size = blocks.group_sizes[g];
+    named += size;
+    if (size > 0) rows += (blocks.first_blocks[g] % blocks_per_chunk + size + blocks_per_chunk - 1) / blocks_per_chunk;
+  }
+  if (named != blocks.block_ids.size())
+    return refuse("block_ids", blocks.block_ids.size(), std::to_string(named) + ", the sum of group_sizes");
+  if (rows != chunks)
+    return refuse("block_ids", blocks.block_ids.size(),
+                  "what fills the lease's " + std::to_string(chunks) + " chunks of " + std::to_string(blocks_per_chunk) +
+                      " blocks, group by group; these fill " + std::to_string(rows));
+  return {};
+}
+
 }  // namespace
 
 void SchedulerStepState::store_blocks(const StoreBlocksCall& m) {
@@ -40,6 +63,8 @@ void SchedulerStepState::start_copy(CopyOp op, const BlockList& blocks) {
   if (op.options.told_job && (*op.options.told_job >= kNumberedHere || copies_.contains(*op.options.told_job)))
     return op.fail(OffloadErrc::invalid_argument, "told_job: " + std::to_string(*op.options.told_job) +
                                                       " is not allowed; expected a number below 2^63 that is not in use");
+  if (const auto wrong = wrong_blocks(blocks, lease.chunk_ids.size(), deps_.blocks_per_chunk); !wrong.empty())
+    return op.fail(OffloadErrc::invalid_argument, wrong);
   if (lease.chunk_ids.empty()) {  // all of it was there already
     op.success = true;
     ++copy_totals(op).started;

@@ -109,7 +109,7 @@ struct CompleteStoreOptions {
 struct CopyOptions {
   bool wait_cascades = false;  ///< store_blocks: as in CompleteStoreOptions
   /// The caller tells the workers itself, by a job of this id (below 2^63, never used before); the engine waits for
-  /// all of them to report it, which they may do before this call.
+  /// all of them to report it (WorkerProcess::submit, or decline), which they may do before this call.
   std::optional<std::uint64_t> told_job = {};
 };
 

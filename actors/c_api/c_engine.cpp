@@ -41,7 +41,7 @@ int end_cleanly(kvo_engine& engine, std::uint32_t patience_ms) {
   const bool clean = patience_ms == 0 ? engine.facade->shutdown()
                                       : engine.facade->shutdown(std::chrono::milliseconds(patience_ms));
   engine.ended = true;
-  return clean ? KVO_OK : fail(KVO_UNCLEAN, "a lane did not return in time; its memory was leaked on purpose");
+  return clean ? KVO_OK : fail(KVO_UNCLEAN, "a lane or a worker did not end in time (the log names it); what it may still write to was left alone");
 }
 
 /// A fact, or `none` where there is no engine to ask.

@@ -54,6 +54,29 @@ Json tier_of(const EngineStats& stats, std::size_t t) {
   return tier;
 }
 
+Json copies_of(const CopyTotals& copies) {
+  return {{"started", copies.started}, {"succeeded", copies.succeeded}, {"failed", copies.failed}, {"open", copies.open},
+          {"bytes", copies.bytes},     {"seconds", copies.time_s}};
+}
+
+Json workers_of(const SchedulerTotals& scheduler) {
+  Json ranks = Json::array();
+  for (const auto& rank : scheduler.workers.ranks)
+    ranks.push_back({{"joined", rank.joined},
+                     {"pid", rank.pid},
+                     {"joins", rank.joins},
+                     {"deaths", rank.deaths},
+                     {"stored_bytes", rank.stored_bytes},
+                     {"loaded_bytes", rank.loaded_bytes},
+                     {"failed_jobs", rank.failed_jobs},
+                     {"region_bytes", rank.region_bytes},
+                     {"registered_bytes", rank.registered_bytes}});
+  return {{"stores", copies_of(scheduler.store_copies)},
+          {"loads", copies_of(scheduler.load_copies)},
+          {"late", scheduler.workers.deadlines},
+          {"ranks", std::move(ranks)}};
+}
+
 Json document(const EngineStats& stats) {
   Json tiers = Json::object();
   for (std::size_t t = 0; t < stats.tracker.tiers.size(); ++t) tiers[stats.tier_labels.at(t + 1)] = tier_of(stats, t);
@@ -75,6 +98,7 @@ Json document(const EngineStats& stats) {
                 {"loaded_chunks", stats.scheduler.device_loaded_chunks},
                 {"no_space", stats.scheduler.allocation_failures},
                 {"lookups", lookups_of(stats.scheduler.lookups.at(0))}}},
+              {"workers", workers_of(stats.scheduler)},
               {"tiers", std::move(tiers)}};
 }
 

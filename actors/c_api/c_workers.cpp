@@ -179,6 +179,10 @@ int kvo_worker_submit(kvo_worker* worker, std::uint64_t id, int is_load, const k
   });
 }
 
+int kvo_worker_decline(kvo_worker* worker, std::uint64_t id, const char* why) {
+  return enter_worker(worker, Waits::no, [&](WorkerProcess& process) { return code_of(process.decline(id, text_of(why))); });
+}
+
 int kvo_worker_stop(kvo_worker* worker, std::uint32_t patience_ms) {
   return enter_worker(worker, Waits::yes,
                       [&](WorkerProcess& process) { return stop(process, std::chrono::milliseconds(patience_ms)); });

@@ -438,9 +438,12 @@ typedef struct kvo_worker_options {
 KVO_API int kvo_worker_start(const kvo_worker_options* options, kvo_worker** worker);
 /* Until it has joined and all ranks fit together; else the engine's refusal, or KVO_DEADLINE. */
 KVO_API int kvo_worker_wait_ready(kvo_worker* worker, uint32_t patience_ms);
-/* A job of the caller's own: `after` is an event of the compute stream, or 0. Its end is also reported to the engine. */
+/* A job of the caller's own: `after` is an event of the compute stream, or 0. Its end is also reported to the engine; with
+ * a socket `id` is below 2^63 and never used again. Refused (but for KVO_BUSY), it counts there as failed. */
 KVO_API int kvo_worker_submit(kvo_worker* worker, uint64_t id, int is_load, const kvo_blocks* blocks,
                               const uint32_t* chunk_ids, size_t num_chunks, uint64_t after);
+/* A told job (KVO_COPY_TOLD_JOB) that will not come from this rank: the engine's copy fails, and need not wait for it. */
+KVO_API int kvo_worker_decline(kvo_worker* worker, uint64_t id, const char* why);
 /* Waits for running copies, tells the engine, unmaps. KVO_UNCLEAN: a copy did not end. May be called again. */
 KVO_API int kvo_worker_stop(kvo_worker* worker, uint32_t patience_ms);
 /* Stops within 10 s if need be, and frees. No other call may be inside or follow. NULL does nothing. */

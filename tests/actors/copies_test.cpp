@@ -183,6 +183,7 @@ TEST_CASE("a lease without chunks needs no worker", "[copies]") {
   c.engine.store(c.request, keys("a", 1));
   const auto plan = c.prepare(keys("a", 1));
   REQUIRE(plan.chunk_ids.empty());
+  CHECK(c.engine.store_blocks(plan.lease, Copies::blocks(1)).get().error().code == OffloadErrc::invalid_argument);
   const auto outcome = c.engine.store_blocks(plan.lease, {}).get();
   REQUIRE(outcome);
   CHECK(outcome->published == 0);
@@ -205,6 +206,31 @@ TEST_CASE("a job that the caller told the workers keeps the caller's number", "[
         OffloadErrc::invalid_argument);
   c.succeed(c.orders[0]);
   CHECK(call.get());
+}
+
+TEST_CASE("a list that does not fill the lease's chunks is refused before anybody is told", "[copies]") {
+  Copies c;
+  const auto plan = c.prepare(keys("a", 2));
+  const auto refused = [&](BlockList list, const std::string& field) {
+    const auto answer = c.engine.store_blocks(plan.lease, std::move(list)).get();
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().code == OffloadErrc::invalid_argument);
+    CHECK(answer.error().detail.starts_with(field));
+  };
+  refused(Copies::blocks(1), "blocks.block_ids: 1 are not allowed; expected what fills the lease's 2 chunks");
+  refused(Copies::blocks(3), "blocks.block_ids: 3 are not allowed");
+  auto list = Copies::blocks(2);
+  list.group_sizes = {3};
+  refused(list, "blocks.block_ids: 2 are not allowed; expected 3, the sum of group_sizes");
+  list = Copies::blocks(2);
+  list.first_blocks = {};
+  refused(list, "blocks.first_blocks: 0 are not allowed; expected 1");
+  refused({}, "blocks.block_ids: 0 are not allowed");
+  CHECK(c.orders.empty());
+  const auto call = c.engine.store_blocks(plan.lease, Copies::blocks(2));
+  c.succeed(c.orders.at(0));
+  CHECK(call.get());
+  c.engine.require_promises();
 }
 
 TEST_CASE("without workers a copy is refused with what to do instead", "[copies]") {

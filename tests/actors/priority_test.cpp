@@ -63,7 +63,7 @@ TEST_CASE("slots that come free go to the highest priority, and to the first of 
   f.e.require_promises();
 }
 
-TEST_CASE("who outranks the line and fits does not stand in it; who does not, does", "[actor][grants]") {
+TEST_CASE("who outranks the line and fits does not stand in it, others do", "[actor][grants]") {
   Full f;
   const auto some = f.e.prepare_load(f.holder, keys("h", 2));
   REQUIRE(some);

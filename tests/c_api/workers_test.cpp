@@ -191,7 +191,14 @@ TEST_CASE("wrong arguments about workers are named, and nothing begins", "[c_api
   options.num_tensors = 1;
   CHECK(kvo_worker_start(&options, &worker) == KVO_INVALID_ARGUMENT);
   CHECK(std::string(kvo_error_text()).starts_with("options.tensors: NULL is not allowed"));
-  options.num_tensors = 0;
+  const kvo_tensor tensor = {"kv", &options, 64, 1};
+  const kvo_layer layer = {"layer0", 0, 1, 64, 0, 0, 0, nullptr, 0, 0};
+  options.tensors = &tensor;
+  options.layers = &layer;
+  options.num_layers = 1;
+  options.socket = "@x";
+  CHECK(kvo_worker_start(&options, &worker) == KVO_INVALID_CONFIG);  // a layer of no tensor, said at once
+  CHECK(std::string(kvo_error_text()).find("layer0") != std::string::npos);
   options.device = "tpu";
   CHECK(kvo_worker_start(&options, &worker) == KVO_INVALID_ARGUMENT);
   CHECK(std::string(kvo_error_text()).find("tpu") != std::string::npos);

@@ -42,6 +42,7 @@ TEST_CASE("keys of workers arrive", "[config][workers]") {
   CHECK(c.engine_id == "e0");
   CHECK(c.notes.empty());
   CHECK(shown(c, "workers.world_size") == "4|config");
+  CHECK(shown(c, "workers.blocks_per_chunk") == "1|derived: identity.blocks_per_file");
   CHECK(shown(c, "workers.layout") == "sharded|derived: neither canonical nor replicated");
   CHECK(shown(c, "workers.join_ms") == "1500|config");
   CHECK(shown(c, "deadlines.copy_ms") == "250|config");
@@ -117,4 +118,16 @@ TEST_CASE("each mistake about workers is one line with field, value and what is 
         "engine_id: 65 bytes are not allowed; expected at most 64 bytes");
   // One slot for all: the world need not divide it.
   CHECK(line_about_workers(R"({"socket": "@a", "world_size": 3})", R"("identity": {"replicated_layout": true})") == "valid");
+}
+
+TEST_CASE("workers that the namespace does not speak of, and memory on a disk, are warned about", "[config][workers]") {
+  const auto warned = [](const std::string& keys, const std::string& start) {
+    for (const auto& line : good_config(document(keys)).warnings())
+      if (line.starts_with(start)) return true;
+    return false;
+  };
+  CHECK(warned(R"("workers": {"socket": "@w", "world_size": 2}, "identity": {"tp_size": 4})", "workers.world_size: 2, but"));
+  CHECK_FALSE(warned(R"("workers": {"socket": "@w", "world_size": 4}, "identity": {"tp_size": 4})", "workers."));
+  CHECK(warned(R"("workers": {"region_file": "/proc/r"})", "workers.region_file: /proc/r is on a disk"));
+  CHECK_FALSE(warned(R"("workers": {"region_file": "/dev/shm/r"})", "workers."));
 }

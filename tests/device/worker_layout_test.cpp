@@ -211,6 +211,22 @@ TEST_CASE("runs that leave a page or overlap are refused with layer, run and byt
   CHECK(says(with_runs({{0, 0, 10, 1, 0, 0}}, 2, 2), {"writer 2", "num_writers, which is 2"}));
 }
 
+TEST_CASE("bytes of a page that no run has are refused, wherever they lie", "[device][layout]") {
+  KvCaches caches;
+  caches.tensors = {{"k", nullptr, 100, 8, {}}};
+  caches.groups = {{{0, 100, {}, "layer.0"}}};
+  const auto refused = [&](std::vector<PageRun> runs) {
+    caches.groups[0][0].mapping = PageMapping{100, std::move(runs), 1, 0, true};
+    return refusal(caches, place_of(ChunkLayout::canonical), 100);
+  };
+  CHECK(refused({{0, 0, 60, 1, 0, 0}}).find("bytes from 60 of the rank's page are in no run") != std::string::npos);
+  CHECK(refused({{10, 10, 90, 1, 0, 0}}).find("bytes from 0 of") != std::string::npos);
+  CHECK(refused({{0, 0, 20, 2, 50, 50}, {70, 70, 30, 1, 0, 0}}).find("bytes from 20 of") != std::string::npos);
+  caches.groups[0][0].page_bytes = 60;  // the rest is the tensor's padding
+  caches.groups[0][0].mapping = PageMapping{60, {{0, 0, 60, 1, 0, 0}}, 1, 0, true};
+  CHECK(WorkerLayout::make(caches, place_of(ChunkLayout::canonical), 60, false));
+}
+
 TEST_CASE("a layout describes itself with all that the other ranks must share",
           "[device][layout]") {
   KvCaches caches = two_tensors();

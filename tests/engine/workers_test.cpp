@@ -172,6 +172,59 @@ TEST_CASE("callers that tell workers themselves are told when all have copied", 
   CHECK(std::ranges::equal(row.last(row.size() / 2), s.devices[1]->block(1)));
 }
 
+TEST_CASE("a told job of other rows, or the other way, is no store of these", "[engine][workers]") {
+  Sharded s(1);
+  auto& engine = *s.engine;
+  const auto request = *engine.new_request({.req_id = "r"}).get();
+  const auto plan = engine.prepare_store(request, keys('a', 1)).get();
+  REQUIRE(plan);
+  CopyJob job;
+  job.id = 5;
+  job.blocks = blocks(0, 1);
+  job.chunk_ids = plan->chunk_ids;
+  SECTION("a load") { job.is_load = true; }
+  SECTION("other rows") { job.chunk_ids[0] += 1; }
+  REQUIRE(s.workers[0]->submit(job));
+  const auto answer = engine.store_blocks(plan->lease, blocks(0, 1), {.told_job = 5}).get();
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().code == OffloadErrc::io_error);
+  CHECK(engine.lookup(request, keys('a', 1)).get()->leading_hits == 0);
+}
+
+TEST_CASE("a told job that a worker refuses or declines fails, and its rows are free at once", "[engine][workers]") {
+  Sharded s(2);
+  auto& engine = *s.engine;
+  const auto request = *engine.new_request({.req_id = "r"}).get();
+  const auto plan = engine.prepare_store(request, keys('a', 1)).get();
+  REQUIRE(plan);
+  CopyJob job;
+  job.id = 5;
+  job.blocks = blocks(0, 1);
+  job.chunk_ids = plan->chunk_ids;
+  REQUIRE(s.workers[0]->submit(job));
+  SECTION("refused") {
+    job.blocks = blocks(kBlocks, 1);
+    CHECK_FALSE(s.workers[1]->submit(job));
+  }
+  SECTION("declined") { REQUIRE(s.workers[1]->decline(5, "no step for it")); }
+  const auto answer = engine.store_blocks(plan->lease, blocks(0, 1), {.told_job = 5}).get();
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().code == OffloadErrc::io_error);
+  CHECK(answer.error().detail.find("rank 1") != std::string::npos);
+  REQUIRE(engine.drain().get());
+  CHECK(engine.prepare_store(request, keys('b', 64)).get());
+}
+
+TEST_CASE("job ids that the engine numbers its orders with are not the embedder's", "[engine][workers]") {
+  Sharded s(1);
+  CopyJob job;
+  job.id = 1ULL << 63;
+  job.blocks = blocks(0, 1);
+  job.chunk_ids = {0};
+  CHECK(s.workers[0]->submit(job).error().code == OffloadErrc::invalid_argument);
+  CHECK(s.workers[0]->decline(job.id, "x").error().code == OffloadErrc::invalid_argument);
+}
+
 TEST_CASE("an engine that misses a worker says which, and leaves nothing", "[engine][workers]") {
   TempDir dir;
   const auto before = open_descriptors();

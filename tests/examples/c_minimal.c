@@ -21,7 +21,7 @@ static int check(int code, const char* what) {
 static int store_and_load(kvo_engine* engine) {
   static const unsigned char hash[32] = {1}; /* of the chunk and everything before it */
   const kvo_key key = {hash, sizeof hash, 0};
-  kvo_request_options announced = {sizeof announced, "r1", 16, NULL, NULL};
+  kvo_request_options announced = {.struct_size = sizeof announced, .req_id = "r1", .prompt_tokens = 16};
   kvo_store_plan plan = {sizeof plan, 0, 0, 0, 0};
   kvo_lookup_answer found;
   kvo_load_plan load = {sizeof load, 0, 0};

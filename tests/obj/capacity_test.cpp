@@ -29,10 +29,7 @@ struct Bounded : ObjFixture {
   explicit Bounded(std::uint64_t rows) : ObjFixture(small_rows()) {
     config.capacity_bytes = rows * kRow;
   }
-  /// One after another: the keys of one job are put side by side and are used in the order of the answers.
-  void store_named(std::uint64_t first, std::uint64_t count) {
-    for (std::uint64_t name = first; name < first + count; ++name) ObjFixture::store_named(name, 1);
-  }
+  void store_named(std::uint64_t first, std::uint64_t count) { store_in_order(first, count); }
   void start_and_list() {
     const auto before = listings();
     start();

@@ -141,7 +141,7 @@ TEST_CASE("what is remembered is bounded, the oldest goes first", "[obj][io]") {
   ObjFixture f;
   f.config.verdicts_max = 4;
   f.start();
-  f.store_named(1, 8);
+  f.store_in_order(1, 8);
   CHECK(f.probe(tier_keys(5, 4)) == Verdicts(4, kHit));
   CHECK(f.requests("head") == 0);
   CHECK(f.probe(tier_keys(1, 2)) == Verdicts(2, kHit));

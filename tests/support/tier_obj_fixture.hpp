@@ -234,6 +234,10 @@ class ObjFixture {
     for (ChunkId i = 0; i < count; ++i) memory.fill(i, first + i);
     REQUIRE(store(tier_keys(first, count)).success);
   }
+  /// One after another: the keys of one job are put side by side and are used in the order of the answers.
+  void store_in_order(std::uint64_t first, std::uint64_t count) {
+    for (std::uint64_t name = first; name < first + count; ++name) ObjFixture::store_named(name, 1);
+  }
   [[nodiscard]] std::string object_of(const OffloadKey& key) const {
     return ObjNamespace::make(config.prefix, identity)->object_of(key);
   }

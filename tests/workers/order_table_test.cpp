@@ -196,5 +196,23 @@ TEST_CASE("at the end every order without an outcome gets one, and no end", "[wo
   CHECK(std::get<OrderOutcome>(events[0]).errc == OffloadErrc::shutting_down);
 }
 
+TEST_CASE("what an embedder told must be what the order is for", "[workers]") {
+  const auto outcome_of = [](bool told, bool is_load, std::uint64_t rows) {
+    OrderTable table(1, 4);
+    OrderTable::NewOrder order{1, MonotonicTime::max(), told, {}, false, 7};
+    table.add(order);
+    ReportMessage report{1, is_load, true, 1, Duration(1), "", rows};
+    table.report(0, report);
+    const auto events = table.take_events();
+    REQUIRE(events.size() == 2);
+    return std::get<OrderOutcome>(events[0]);
+  };
+  CHECK(outcome_of(true, false, 7).success);
+  CHECK_FALSE(outcome_of(true, true, 7).success);
+  CHECK(outcome_of(true, true, 7).error == "rank 0: was told to load, the order is a store");
+  CHECK_FALSE(outcome_of(true, false, 8).success);
+  CHECK(outcome_of(false, false, 8).success);  // the hub's own order: it told
+}
+
 }  // namespace
 }  // namespace kv_offload::test

@@ -244,7 +244,7 @@ TEST_CASE("an engine that stops while workers join refuses those that wait for t
   CHECK(scene->hub->stop(40s));  // its workers are refused: they were not ready
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     CHECK(fleet.reap(rank) == 4);
-    CHECK(std::string(fleet.board(rank).why) == "refused by the engine: the engine ends");
+    CHECK(std::string(fleet.board(rank).why).starts_with("refused by the engine: the engine ends"));
   }
 }
 

@@ -76,8 +76,11 @@ class RawWorker {
               const std::string& layer = "layer0") {
     send(encode(layout_of(rank, world_size, page_bytes, layer)));
   }
-  void report(std::uint64_t id, bool success = true, std::uint64_t bytes = 1) {
-    send(encode(ReportMessage{id, false, success, bytes, Duration(1), success ? "" : "no"}));
+  /// Of a store of `rows`.
+  void report(std::uint64_t id, bool success = true, std::uint64_t bytes = 1,
+              const std::vector<ChunkId>& rows = {0}) {
+    send(encode(
+        ReportMessage{id, false, success, bytes, Duration(1), success ? "" : "no", mark_of_rows(rows)}));
   }
 
  private:

@@ -257,7 +257,7 @@ TEST_CASE("a worker's own jobs are told to it and reported to the engine", "[wor
   job.chunk_ids = {1};
   REQUIRE(workers[0]->submit(job));  // one rank before the order, one after it
   CHECK(comes_true([&] { return done == 1; }));
-  auto order = Scene::order(5, false, 0, 0);
+  auto order = Scene::order(5, false, 0, 1);
   order.told_by_embedder = true;
   REQUIRE(scene.hub->submit(order));
   REQUIRE(workers[1]->submit(job));

@@ -168,7 +168,7 @@ std::optional<OffloadError> wrong_chunk_bytes(const WorkerLayout& layout,
 }  // namespace
 
 Expected<WorkerLayout> WorkerLayout::make(const KvCaches& caches, const WorkerPlace& place,
-                                          std::uint64_t chunk_bytes, bool namespace_collapsed) {
+                                          std::optional<std::uint64_t> chunk_bytes, bool namespace_collapsed) {
   if (auto wrong = wrong_place(place)) return *std::move(wrong);
   if (auto wrong = wrong_tensors(caches)) return *std::move(wrong);
   if (auto wrong = wrong_refs(caches, place.layout)) return *std::move(wrong);
@@ -197,7 +197,7 @@ Expected<WorkerLayout> WorkerLayout::make(const KvCaches& caches, const WorkerPl
     layout.chunk_bytes = times(layout.slot_bytes, place.world_size);
     layout.slot_offset = times(layout.slot_bytes, place.rank);
   }
-  if (auto wrong = wrong_chunk_bytes(layout, chunk_bytes)) return *std::move(wrong);
+  if (auto wrong = wrong_chunk_bytes(layout, chunk_bytes.value_or(layout.chunk_bytes))) return *std::move(wrong);
   for (auto& tensor : layout.tensors) tensor.offset += layout.slot_offset;
   return layout;
 }

@@ -32,8 +32,9 @@ struct WorkerLayout {
   /// Errors name tensor or layer, value, causes and remedy: rank out of range, a page that is larger than its
   /// tensor's, a ref to no tensor, runs that leave a page or overlap, a ref without mapping in the canonical
   /// layout, an opaque layer under a collapsed namespace, sizes that do not divide.
+  /// Without `chunk_bytes`: whatever it fills, for a worker that does not know its engine yet.
   static Expected<WorkerLayout> make(const KvCaches& caches, const WorkerPlace& place,
-                                     std::uint64_t chunk_bytes, bool namespace_collapsed);
+                                     std::optional<std::uint64_t> chunk_bytes, bool namespace_collapsed);
 };
 
 /// What a layout says to the engine: enough to check that the ranks fit together. Plain, so that it can be sent.

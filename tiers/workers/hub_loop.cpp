@@ -82,7 +82,7 @@ void HubLoop::take_inbox() {
     stop_at_ = shared_.stop_at;
   }
   for (auto& order : inbox) {
-    OrderTable::NewOrder added{order.id, order.deadline, order.told_by_embedder, {}};
+    OrderTable::NewOrder added{order.id, order.deadline, order.told_by_embedder, {}, order.is_load, order.rows};
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       auto& r = ranks_[rank];
       if (r.state != State::ready)
@@ -100,13 +100,22 @@ void HubLoop::take_inbox() {
 }
 
 void HubLoop::begin_stop() {
+  // Those who wait for others learn for whom, and what was wrong with them.
+  std::string why = "the engine ends";
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank)
+    if (ranks_[rank].state == State::absent) why += "; " + name_of(rank) + " " + ranks_[rank].why_missing;
+  if (!last_refusal_.empty() && !everybody_is_ready()) why += "; last refusal: " + last_refusal_;
   for (auto& connection : connections_) {
     const bool is_ready = connection->rank && ranks_[*connection->rank].state == State::ready;
     if (is_ready)
       connection->socket.send(encode(EndMessage{"the engine ends"}));
     else
-      refuse(*connection, "the engine ends");
+      refuse(*connection, why);
   }
+}
+
+bool HubLoop::everybody_is_ready() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& r) { return r.state == State::ready; });
 }
 
 bool HubLoop::everybody_is_gone() const {
@@ -234,7 +243,7 @@ void HubLoop::accept_all() {
                                          [](const auto& c) { return !c->rank; });
     if (!process)
       why = process.error().detail;
-    else if (static_cast<std::size_t>(strangers) >= kStrangersMax)
+    else if (static_cast<std::size_t>(strangers) >= kStrangersMax + ranks_.size())
       why = "too many processes are joining";
     else
       connection->process = std::move(*process);

@@ -52,6 +52,7 @@ class HubLoop {
   void publish();
   void wait(MonotonicTime now);
   [[nodiscard]] bool everybody_is_gone() const;
+  [[nodiscard]] bool everybody_is_ready() const;
   // --- connections ---
   void accept_all();
   void read(Connection& connection);

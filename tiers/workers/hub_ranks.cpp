@@ -49,7 +49,8 @@ void HubLoop::on_hello(Connection& connection, const HelloMessage& hello) {
                   "process " + std::to_string(connection.process.pid()) +
                       " is not the one that says hello, or not to be seen from the engine");
   if (auto error = check_expectation(record, hello.expected))
-    return refuse(connection, error->detail);
+    return refuse(connection, "rank " + std::to_string(hello.rank) + " does not fit this engine (found: the engine's; "
+                              "expected: the worker's): " + error->detail);
   if (hello.rank >= ranks_.size())
     return refuse(connection, "rank: " + std::to_string(hello.rank) + "; expected 0 to " +
                                   std::to_string(ranks_.size() - 1));
@@ -134,7 +135,7 @@ void HubLoop::on_goodbye(Connection& connection, const std::string& why) {
   const auto rank = *connection.rank;
   connection.is_gone = true;
   if (ranks_[rank].connection != &connection) return;
-  log("info", name_of(rank) + " leaves: " + why);
+  log(ranks_[rank].state == State::ready ? "info" : "warn", name_of(rank) + " leaves: " + why);
   if (ranks_[rank].state == State::ready)
     orders_.rank_over(rank, stopping_ ? OffloadErrc::shutting_down : OffloadErrc::io_error,
                       name_of(rank) + " has left: " + why);

@@ -20,6 +20,8 @@ struct HubShared {
     std::uint64_t id = 0;
     MonotonicTime deadline{};
     bool told_by_embedder = false;
+    bool is_load = false;
+    std::uint64_t rows = 0;  ///< mark_of_rows
     std::shared_ptr<const std::vector<std::byte>> frame = nullptr;  ///< null: nobody is to be told
   };
   std::mutex mutex;

@@ -12,6 +12,9 @@ void OrderTable::add(const NewOrder& order) {
   const auto at = orders_.emplace(order.id, Entry{}).first;
   Entry& entry = at->second;
   entry.deadline = order.deadline;
+  entry.checks_reports = order.told_by_embedder;
+  entry.is_load = order.is_load;
+  entry.rows = order.rows;
   entry.over.assign(world_size_, 0);
   entry.left = world_size_;
   deadlines_.emplace(entry.deadline, order.id);
@@ -58,8 +61,13 @@ void OrderTable::count(Orders::iterator at, std::uint32_t rank, const ReportMess
   entry.time = std::max(entry.time, report.time);
   entry.over[rank] = 1;
   --entry.left;
-  if (!report.success)
-    fail(at, OffloadErrc::io_error, "rank " + std::to_string(rank) + ": " + report.error);
+const std::string who = "rank " + std::to_string(rank) + ": ";
+  if (!report.success) return fail(at, OffloadErrc::io_error, who + report.error);
+  if (entry.checks_reports && report.is_load != entry.is_load)
+    return fail(at, OffloadErrc::io_error, who + "was told to " + (report.is_load ? "load" : "store") + ", the order is a " +
+                                               (entry.is_load ? "load" : "store"));
+  if (entry.checks_reports && report.rows != entry.rows)
+    fail(at, OffloadErrc::io_error, who + "was told other rows than the order's");
 }
 
 void OrderTable::rank_over(std::uint32_t rank, OffloadErrc errc, const std::string& why) {

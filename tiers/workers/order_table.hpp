@@ -38,6 +38,8 @@ class OrderTable {
       bool is_over = true;  ///< false: its process lives and may have been told by the embedder
     };
     std::map<std::uint32_t, Missing> missing = {};  ///< ranks that it cannot go to
+    bool is_load = false;
+    std::uint64_t rows = 0;  ///< mark_of_rows
   };
   /// The id is not that of an order that is out.
   void add(const NewOrder& order);
@@ -61,6 +63,9 @@ class OrderTable {
  private:
   struct Entry {
     MonotonicTime deadline{};
+    bool checks_reports = false;  // what the embedder told, it may have told wrongly
+    bool is_load = false;
+    std::uint64_t rows = 0;
     std::vector<char> over;  // per rank: reported, gone, or dead
     std::uint32_t left = 0;  // ranks that are not
     bool has_outcome = false;

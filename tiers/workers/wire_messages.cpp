@@ -2,6 +2,8 @@
 
 #include "kv_offload/tiers/byte_codec.hpp"
 
+#include <xxhash.h>
+
 #include <utility>
 
 namespace kv_offload {
@@ -232,6 +234,10 @@ std::optional<OrderMessage> parse_order(std::span<const std::byte> payload) {
   return whole(in, m);
 }
 
+std::uint64_t mark_of_rows(std::span<const ChunkId> chunk_ids) {
+  return XXH3_64bits(chunk_ids.data(), chunk_ids.size_bytes());
+}
+
 std::vector<std::byte> encode(const ReportMessage& m) {
   ByteWriter out;
   out.number(m.id);
@@ -240,6 +246,7 @@ std::vector<std::byte> encode(const ReportMessage& m) {
   out.number(m.bytes);
   out.number(static_cast<std::int64_t>(m.time.count()));
   out.text(printable(m.error), kWireTextBytesMax);
+  out.number(m.rows);
   return frame_of(FrameType::report, out);
 }
 std::optional<ReportMessage> parse_report(std::span<const std::byte> payload) {
@@ -251,6 +258,7 @@ std::optional<ReportMessage> parse_report(std::span<const std::byte> payload) {
   m.bytes = in.number<std::uint64_t>();
   m.time = Duration(in.number<std::int64_t>());
   m.error = printable(in.text(kWireTextBytesMax));
+  m.rows = in.number<std::uint64_t>();
   if (m.time < Duration::zero()) in.fail();
   return whole(in, m);
 }

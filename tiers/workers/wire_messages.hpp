@@ -51,7 +51,10 @@ struct ReportMessage {
   std::uint64_t bytes = 0;
   Duration time{};
   std::string error = {};
+  std::uint64_t rows = 0;  ///< mark_of_rows of its chunks
 };
+/// Tells lists of rows apart.
+[[nodiscard]] std::uint64_t mark_of_rows(std::span<const ChunkId> chunk_ids);
 struct GoodbyeMessage {
   std::string why = {};
 };

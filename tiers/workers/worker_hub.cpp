@@ -104,6 +104,8 @@ Expected<Ok> WorkerHub::wait_joined(Duration patience) {
 Expected<Ok> WorkerHub::submit(WorkerOrder order) {
   std::shared_ptr<const std::vector<std::byte>> frame;
   const std::string name = "order " + std::to_string(order.id);
+  const bool is_load = order.is_load;
+  const std::uint64_t rows = mark_of_rows(order.chunk_ids);
   if (!order.told_by_embedder) {
     frame = std::make_shared<const std::vector<std::byte>>(encode(OrderMessage{
         order.id, order.is_load, std::move(order.blocks), std::move(order.chunk_ids)}));
@@ -127,7 +129,7 @@ Expected<Ok> WorkerHub::submit(WorkerOrder order) {
     if (!s.ids.insert(order.id).second)
       return {OffloadErrc::invalid_argument, name + ": is out already"};
     if (frame) s.queued_bytes += frame->size();  // until the thread counts again
-    s.inbox.push_back({order.id, order.deadline, order.told_by_embedder, std::move(frame)});
+    s.inbox.push_back({order.id, order.deadline, order.told_by_embedder, is_load, rows, std::move(frame)});
   }
   impl_->wake.wake();
   return Ok{};

@@ -11,6 +11,8 @@ namespace {
 
 constexpr Duration kAskAgain = std::chrono::milliseconds(20);
 
+constexpr MonotonicTime kNever = MonotonicTime::max();
+
 MonotonicTime now() { return std::chrono::steady_clock::now(); }
 
 OffloadError told_to_stop() { return {OffloadErrc::aborted, "told to stop while joining"}; }
@@ -47,7 +49,7 @@ Expected<JoinedEngine> WorkerJoining::join(MonotonicTime until) {
   if (!address) return address.error();
   for (;;) {
     bool again = false;
-    auto joined = join_by_socket(*address, again);
+    auto joined = join_by_socket(*address, until, again);
     if (joined || !again) return joined;
     if (now() >= until)
       return {OffloadErrc::deadline, "no engine in time: " + joined.error().detail};
@@ -71,7 +73,7 @@ Expected<JoinedEngine> WorkerJoining::join_by_file(MonotonicTime until) {
   return joined;
 }
 
-Expected<JoinedEngine> WorkerJoining::join_by_socket(const SocketAddress& address, bool& again) {
+Expected<JoinedEngine> WorkerJoining::join_by_socket(const SocketAddress& address, MonotonicTime until, bool& again) {
   int error = 0;
   auto socket = WireSocket::connect(address, error);
   again = !socket && may_come(error);
@@ -82,7 +84,7 @@ Expected<JoinedEngine> WorkerJoining::join_by_socket(const SocketAddress& addres
             "socket " + address.text + ": its engine: " + engine.error().detail};
   const auto me = who();
   socket->send(encode(HelloMessage{me.rank, me.expected, mark_of_this_process().start_ticks}));
-  auto frame = next_frame(*socket, *engine, again);
+  auto frame = next_frame(*socket, *engine, until, again);
   if (!frame) return frame.error();
   auto& descriptors = socket->descriptors();
   auto welcome = frame->type == FrameType::welcome ? parse_welcome(frame->payload) : std::nullopt;
@@ -102,7 +104,7 @@ Expected<JoinedEngine> WorkerJoining::join_by_socket(const SocketAddress& addres
 }
 
 Expected<Frame> WorkerJoining::next_frame(WireSocket& socket, const ProcessWatch& engine,
-                                          bool& again) {
+                                          MonotonicTime until, bool& again) {
   again = false;
   for (;;) {
     if (stop_) return told_to_stop();
@@ -121,7 +123,10 @@ Expected<Frame> WorkerJoining::next_frame(WireSocket& socket, const ProcessWatch
         {socket.fd(), static_cast<short>(POLLIN | (socket.queued_bytes() > 0 ? POLLOUT : 0)), 0},
         {wake_.fd(), POLLIN, 0},
         {engine.fd(), POLLIN, 0}};
-    if (::poll(at, 3, -1) < 0) continue;
+    const auto left = until == kNever ? 1000 : std::chrono::ceil<std::chrono::milliseconds>(until - now()).count();
+    if (left <= 0)
+      return OffloadError{OffloadErrc::deadline, "no engine in time: it took the connection and does not answer"};
+    if (::poll(at, 3, static_cast<int>(std::min<std::int64_t>(left, 1000))) < 0) continue;
     if (at[1].revents != 0) wake_.clear();
     if ((at[0].revents & ~POLLOUT) == 0 && at[2].revents == 0) continue;
     if (socket.receive() == WireSocket::Read::open && at[2].revents == 0) continue;
@@ -139,7 +144,7 @@ Expected<Frame> WorkerJoining::next_frame(WireSocket& socket, const ProcessWatch
 }
 
 Expected<ReadyMessage> WorkerJoining::verdict(JoinedEngine& joined, bool& again) {
-  auto frame = next_frame(joined.socket, joined.engine, again);
+  auto frame = next_frame(joined.socket, joined.engine, kNever, again);  // as long as the engine waits for the others
   if (!frame) return frame.error();
   if (frame->type == FrameType::end) {
     again = true;

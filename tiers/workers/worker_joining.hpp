@@ -39,10 +39,11 @@ class WorkerJoining {
   bool pause(Duration time) const;
 
  private:
-  Expected<JoinedEngine> join_by_socket(const SocketAddress& address, bool& again);
+  Expected<JoinedEngine> join_by_socket(const SocketAddress& address, MonotonicTime until, bool& again);
   Expected<JoinedEngine> join_by_file(MonotonicTime until);
   /// The next frame; the connection's end and the engine's death are errors with `again`.
-  Expected<Frame> next_frame(WireSocket& socket, const ProcessWatch& engine, bool& again);
+  Expected<Frame> next_frame(WireSocket& socket, const ProcessWatch& engine, MonotonicTime until,
+                             bool& again);
   [[nodiscard]] JoinedRegion::Who who() const;
 
   const WorkerProcess::Options& options_;

@@ -218,18 +218,19 @@ void WorkerLoop::begin_orders(Member& member) {
   while (!orders_.empty()) {
     if (!member.engine.socket || shared_.stop) {  // nobody waits for them, or nobody wants to
       for (const auto& [order, after] : orders_)
-        report(member, {order.id, order.is_load, false, 0, {}, "the worker is stopping"});
+        report(member, {order.id, order.is_load, false, 0, {}, "the worker is stopping", mark_of_rows(order.chunk_ids)});
       return orders_.clear();
     }
     const OrderMessage& order = orders_.front().order;
+    const std::uint64_t rows = mark_of_rows(order.chunk_ids);
     CopyJob job{order.id, order.is_load, order.blocks, order.chunk_ids, 0};
     auto& after = orders_.front().after;
     if (!after) after = options_.before_copy ? options_.before_copy(job) : 0;
     job.after = *after;
     {
       const std::scoped_lock lock(shared_.mutex);
-      if (!shared_.jobs.emplace(order.id, WorkerShared::Job{order.is_load, false}).second) {
-        report(member, {order.id, order.is_load, false, 0, {}, "a job with this id is running"});
+      if (!shared_.jobs.emplace(order.id, WorkerShared::Job{order.is_load, false, rows, false}).second) {
+        report(member, {order.id, order.is_load, false, 0, {}, "a job with this id is running", rows});
         orders_.pop_front();
         continue;
       }
@@ -242,7 +243,7 @@ void WorkerLoop::begin_orders(Member& member) {
         if (begun.error().code == OffloadErrc::busy && !shared_.jobs.empty())
           return;  // when one has ended
       }
-      report(member, {order.id, order.is_load, false, 0, {}, begun.error().detail});
+      report(member, {order.id, order.is_load, false, 0, {}, begun.error().detail, rows});
     }
     orders_.pop_front();
   }
@@ -259,8 +260,8 @@ void WorkerLoop::tell_ends(Member& member) {
       shared_.jobs.erase(found);
     }
     report(member,
-           {result.id, job.is_load, result.success, result.bytes, result.time, result.error});
-    if (job.is_own && options_.done) options_.done(std::move(result));
+           {result.id, job.is_load, result.success, result.bytes, result.time, result.error, job.rows});
+    if (job.is_own && !job.is_declined && options_.done) options_.done(std::move(result));
   }
 }
 

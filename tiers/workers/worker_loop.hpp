@@ -23,6 +23,8 @@ struct WorkerShared {
   struct Job {
     bool is_load = false;
     bool is_own = false;  ///< of the embedder, not of an order
+    std::uint64_t rows = 0;
+    bool is_declined = false;  ///< never begun; the engine is told all the same
   };
   std::mutex mutex;
   std::condition_variable changed;

@@ -24,12 +24,19 @@ std::string wrong_options(const WorkerProcess::Options& o) {
     return "rank: " + std::to_string(o.place.rank) + "; expected 0 to " +
            std::to_string(o.place.world_size - 1);
   if (o.place.blocks_per_chunk == 0) return "blocks_per_chunk: 0; expected at least 1";
-  if (o.caches.tensors.empty()) return "caches: no tensor; expected at least 1";
+  if (const auto layout = WorkerLayout::make(o.caches, o.place, std::nullopt, false); !layout) return layout.error().detail;
   if (o.engine_id.size() > kEngineIdBytesMax)
     return "engine_id: longer than " + std::to_string(kEngineIdBytesMax) + " bytes";
   if (!o.socket.empty())
     if (auto address = SocketAddress::parse(o.socket); !address) return address.error().detail;
   return {};
+}
+
+/// The engine numbers its own orders from 2^63 on.
+std::optional<OffloadError> wrong_id(const WorkerProcess::Options& o, std::uint64_t id) {
+  if (o.socket.empty() || id < 1ULL << 63) return std::nullopt;
+  return OffloadError{OffloadErrc::invalid_argument,
+                      "worker: job id " + std::to_string(id) + " is not allowed; expected below 2^63"};
 }
 
 }  // namespace
@@ -92,19 +99,40 @@ Expected<Ok> WorkerProcess::submit(CopyJob job) {
           "worker: job " + std::to_string(id) + ": " +
               (s.phase == WorkerShared::Phase::joining ? "still joining"
                                                        : "it is leaving, or has left")};
-    if (!s.jobs.emplace(id, WorkerShared::Job{job.is_load, true}).second)
+    if (auto wrong = wrong_id(impl_->options, id)) return *wrong;
+    if (!s.jobs.emplace(id, WorkerShared::Job{job.is_load, true, mark_of_rows(job.chunk_ids), false}).second)
       return {OffloadErrc::invalid_argument,
               "worker: job " + std::to_string(id) + ": one with this id is running"};
     device = s.device;
   }
   auto begun = device->submit(std::move(job));
   if (begun) return begun;
-  {
+  if (begun.error().code == OffloadErrc::busy) {  // it may be submitted again
     const std::scoped_lock lock(s.mutex);
     s.jobs.erase(id);
+  } else {
+    {
+      const std::scoped_lock lock(s.mutex);
+      s.jobs[id].is_declined = true;
+    }
+    impl_->inbox->push({id, false, begun.error().detail, 0, {}});  // else the engine would wait for this rank
   }
   impl_->wake.wake();
   return begun;
+}
+
+Expected<Ok> WorkerProcess::decline(std::uint64_t id, const std::string& why) {
+  auto& s = impl_->shared;
+  {
+    const std::scoped_lock lock(s.mutex);
+    if (s.phase != WorkerShared::Phase::ready || s.stop)
+      return {OffloadErrc::shutting_down, "worker: job " + std::to_string(id) + ": it has not joined, or is leaving"};
+    if (auto wrong = wrong_id(impl_->options, id)) return *wrong;
+    if (!s.jobs.emplace(id, WorkerShared::Job{false, true, 0, true}).second)
+      return {OffloadErrc::invalid_argument, "worker: job " + std::to_string(id) + ": is running"};
+  }
+  impl_->inbox->push({id, false, "declined: " + why, 0, {}});
+  return Ok{};
 }
 
 DeviceWorkerStats WorkerProcess::stats() const {

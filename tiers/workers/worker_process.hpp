@@ -21,9 +21,9 @@ struct DeviceWorkerStats;
 ///
 ///     auto worker = WorkerProcess::start({.socket = "@engine-0", .place = {.rank = 1, .world_size = 4},
 ///                                         .caches = caches});
-///     worker->wait_ready(60s);
+///     (*worker)->wait_ready(60s);
 ///     …serve; the engine's orders are copied in the background…
-///     worker->stop(10s);
+///     (*worker)->stop(10s);
 class KV_OFFLOAD_EXPORT WorkerProcess {
  public:
   struct Options {
@@ -56,8 +56,12 @@ class KV_OFFLOAD_EXPORT WorkerProcess {
 
   /// Joined, and (with a socket) all ranks fit together. The error is the engine's refusal, or what is missing.
   Expected<Ok> wait_ready(Duration patience);
-  /// A job of the embedder's own. With a socket its end is reported to the engine under its id as well.
+  /// A job of the embedder's own. With a socket its end is reported to the engine under its id as well, which is below
+  /// 2^63 and never used again; one that is refused here (but for `busy`) is reported as failed.
   Expected<Ok> submit(CopyJob job);
+  /// A job that the engine counts on (CopyOptions::told_job) will not come from this rank: it fails there, and its rows
+  /// are free when the other ranks have reported.
+  Expected<Ok> decline(std::uint64_t id, const std::string& why);
   [[nodiscard]] DeviceWorkerStats stats() const;
   [[nodiscard]] std::optional<bool> all_layers_portable() const;
   /// Ends in order: running copies end, the engine is told, the region is unmapped. False: a copy did not end.
