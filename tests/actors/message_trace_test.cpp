@@ -70,6 +70,27 @@ TEST_CASE("a promotion exchanges the messages of the drawing", "[actor][trace]")
   CHECK(column(trace, "secondary_tier") == Lines{"TierProbe", "LaneProbed", "SubmitJobs", "LaneReport"});
 }
 
+TEST_CASE("64 chunks share their messages: a quarter of one each, whichever way they go", "[actor][trace]") {
+  constexpr std::size_t kBatch = 64;
+  VirtualEngine e({.chunks = 256});
+  const auto r = e.request();
+  e.take_trace();
+  e.store(r, keys("k", kBatch));  // and into the tier
+  const auto stored = e.take_trace().size();
+  REQUIRE(e.lookup(r, keys("k", kBatch)).get()->leading_hits == kBatch);
+  auto load = e.prepare_load(r, keys("k", kBatch));
+  REQUIRE(load);
+  REQUIRE(e.complete_load(load->lease));
+  const auto hit = e.take_trace().size();
+  for (const auto& key : keys("t", kBatch)) e.tier().present.insert(key);
+  REQUIRE(e.lookup(r, keys("t", kBatch)).get()->leading_hits == kBatch);
+  const auto promoted = e.take_trace().size();
+  // Probes go out in windows of 8, 32 and 128 keys, three messages each: that is what a promotion has more.
+  CHECK(stored == 16);
+  CHECK(hit == 9);
+  CHECK(promoted == 28);
+}
+
 TEST_CASE("a refusal ends after its decision and reaches neither tracker nor tier", "[actor][trace]") {
   VirtualEngine::Options options;
   options.pin_share = 0.05;  // less than one chunk

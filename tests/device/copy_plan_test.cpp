@@ -241,8 +241,8 @@ TEST_CASE("a job that makes no sense is refused whole, with field, value and wha
 
 TEST_CASE("a job of too many fragments is refused before any of them is made", "[device][plan]") {
   TestCaches caches;
-  caches.tensor(2 << 16, 1)
-      .ref(0, 0, 0, PageMapping{2 << 16, {{0, 0, 1, 1 << 16, 2, 2}}, 1, 0, true});
+  caches.tensor(1 << 16, 1)
+      .ref(0, 0, 0, PageMapping{2 << 16, {{0, 0, 1, 1 << 16, 1, 2}}, 1, 0, true});
   Plans plans(std::move(caches), {0, 1, 1, ChunkLayout::canonical}, 257);
   CopyJob job = load_job(1, {{}, {257}, {0}}, {});
   job.blocks.block_ids.assign(257, 0);

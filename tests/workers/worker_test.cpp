@@ -134,7 +134,9 @@ TEST_CASE("what is wrong whatever the engine says is refused at once", "[workers
       {[](auto& o) { o.place.world_size = 0; }, "world_size: 0"},
       {[](auto& o) { o.place.world_size = 2000; }, "world_size: 2000"},
       {[](auto& o) { o.place.blocks_per_chunk = 0; }, "blocks_per_chunk: 0"},
-      {[](auto& o) { o.caches.tensors.clear(); }, "caches: no tensor"},
+      {[](auto& o) { o.caches.tensors.clear(); }, "no tensor is registered"},
+      {[](auto& o) { o.caches.groups[0][1].page_bytes = 4096; }, "page_bytes 4096"},
+      {[](auto& o) { o.caches.groups[0][1].tensor = 9; }, "there is no such tensor"},
       {[](auto& o) { o.socket = "@" + std::string(200, 'x'); },
        "expected @name or a path of at most 107"},
   }));
@@ -195,8 +197,6 @@ TEST_CASE("a worker that is refused at any step leaves nothing, and the engine s
       {[](auto& o) { o.place.world_size = 3; }, "world_size: found 2, expected 3"},
       {[](auto& o) { o.place.blocks_per_chunk = 1; }, "blocks_per_chunk: found 2, expected 1"},
       {[](auto& o) { o.place.layout = ChunkLayout::replicated; }, "layout: found"},
-      {[](auto& o) { o.caches.groups[0][1].page_bytes = 4096; }, "page"},  // its layout cannot be
-      {[](auto& o) { o.caches.groups[0][1].tensor = 9; }, "tensor"},
       {[](auto& o) { o.caches.tensors.pop_back(), o.caches.groups[0].pop_back(); },
        "bytes"},  // does not fill its slot
       {[](auto& o) { o.caches.tensors[0].alive = std::weak_ptr<const void>{}; },

@@ -55,18 +55,6 @@ std::optional<std::string> overlap(std::vector<PageFragment>& fragments,
   return std::nullopt;
 }
 
-/// Bytes that no run has would be lost without a word. In the order of local_offset, without overlap.
-std::optional<std::string> gap(const std::vector<PageFragment>& fragments, std::uint64_t page_bytes) {
-  std::uint64_t covered = 0;
-  for (const PageFragment& f : fragments) {
-    if (f.local_offset > covered) break;
-    covered = f.local_offset + f.bytes;
-  }
-  if (covered == page_bytes) return std::nullopt;
-  return "bytes from " + std::to_string(covered) + " of the rank's page are in no run; expected runs that cover all " +
-         std::to_string(page_bytes) + " of them (padding at the end belongs to the tensor's page alone: a smaller page_bytes)";
-}
-
 }  // namespace
 
 std::vector<PageFragment> unroll_runs(const PageMapping& mapping) {
@@ -109,8 +97,22 @@ std::optional<std::string> wrong_in_mapping(const PageMapping& mapping, std::uin
   }
   auto unrolled = unroll_runs(mapping);
   if (auto why = overlap(unrolled, &PageFragment::local_offset, "rank's")) return why;
-  if (auto why = gap(unrolled, page_bytes)) return why;
   return overlap(unrolled, &PageFragment::row_offset, "canonical");
+}
+
+std::optional<std::string> left_out_by(const PageMapping& mapping, std::uint64_t page_bytes) {
+  auto fragments = unroll_runs(mapping);
+  std::sort(fragments.begin(), fragments.end(),
+            [](const PageFragment& a, const PageFragment& b) { return a.local_offset < b.local_offset; });
+  std::uint64_t covered = 0;
+  for (const PageFragment& f : fragments) {
+    if (f.local_offset > covered) break;
+    covered = f.local_offset + f.bytes;
+  }
+  if (covered == page_bytes) return std::nullopt;
+  return "bytes from " + std::to_string(covered) + " of the rank's page are in no run; expected runs that cover all " +
+         std::to_string(page_bytes) +
+         " of them (padding at the end belongs to the tensor's page alone: a smaller page_bytes)";
 }
 
 }  // namespace kv_offload

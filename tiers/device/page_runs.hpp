@@ -27,6 +27,10 @@ inline constexpr std::uint64_t kPageFragmentsMax = std::uint64_t{1} << 20;
 [[nodiscard]] std::optional<std::string> wrong_in_mapping(const PageMapping& mapping,
                                                           std::uint64_t page_bytes);
 
+/// Bytes of the rank's page that no run of such a mapping has: they would be lost without a word.
+[[nodiscard]] std::optional<std::string> left_out_by(const PageMapping& mapping,
+                                                     std::uint64_t page_bytes);
+
 /// The runs of a mapping in which nothing is wrong, unrolled in their order; neighbours that touch
 /// in both pages are one fragment.
 [[nodiscard]] std::vector<PageFragment> unroll_runs(const PageMapping& mapping);

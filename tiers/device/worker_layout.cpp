@@ -94,6 +94,8 @@ std::optional<OffloadError> wrong_ref(const KvCaches& caches, std::size_t group,
         "canonical_layout off, or register every layer with its mapping");
   if (const auto why = wrong_in_mapping(*ref.mapping, ref.page_bytes))
     return refuse(who + ": mapping: " + *why);
+  if (const auto why = left_out_by(*ref.mapping, ref.page_bytes))
+    return refuse(who + ": mapping: " + *why);
   return std::nullopt;
 }
 

@@ -284,8 +284,8 @@ void HubLoop::strange(Connection& connection, const std::string& what) {
   lost(connection, "was cut off for " + what);
 }
 
-void HubLoop::refuse(Connection& connection, const std::string& why) {
-  last_refusal_ = "process " + std::to_string(connection.process.pid()) + " was refused: " + why;
+void HubLoop::refuse(Connection& connection, const std::string& why, const std::string& context) {
+  last_refusal_ = "process " + std::to_string(connection.process.pid()) + " was refused: " + context + why;
   log(stopping_ ? "info" : "warn", last_refusal_);
   connection.socket.send(encode(RefusalMessage{why}));
   flush(connection);

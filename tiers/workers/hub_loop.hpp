@@ -59,7 +59,8 @@ class HubLoop {
   void flush(Connection& connection);
   void drop_gone();
   void strange(Connection& connection, const std::string& what);
-  void refuse(Connection& connection, const std::string& why);
+  /// `context` is for the engine's log alone.
+  void refuse(Connection& connection, const std::string& why, const std::string& context = "");
   void lost(Connection& connection, const std::string& how);
   // --- what they say ---
   void on_frame(Connection& connection, const Frame& frame);

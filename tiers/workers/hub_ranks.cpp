@@ -49,8 +49,8 @@ void HubLoop::on_hello(Connection& connection, const HelloMessage& hello) {
                   "process " + std::to_string(connection.process.pid()) +
                       " is not the one that says hello, or not to be seen from the engine");
   if (auto error = check_expectation(record, hello.expected))
-    return refuse(connection, "rank " + std::to_string(hello.rank) + " does not fit this engine (found: the engine's; "
-                              "expected: the worker's): " + error->detail);
+    return refuse(connection, error->detail,
+                  "rank " + std::to_string(hello.rank) + " (found: this engine's, expected: the worker's): ");
   if (hello.rank >= ranks_.size())
     return refuse(connection, "rank: " + std::to_string(hello.rank) + "; expected 0 to " +
                                   std::to_string(ranks_.size() - 1));
