@@ -1,14 +1,19 @@
 #include "kv_offload/actors/engine_runtime.hpp"
 
+#include "kv_offload/actors/engine_config_fields.hpp"
 #include "kv_offload/tiers/fs/file_mapper.hpp"
 #include "kv_offload/tiers/sha256.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 // The engine's memory, and the worker processes that share it.
 namespace kv_offload {
 namespace {
+
+static_assert(config_fields::kWorldSizeMax == kRegionRanksMax && config_fields::kEngineNameBytesMax <= kEngineIdBytesMax,
+              "check-config accepts what a region's record can say");
 
 MonotonicTime now() { return std::chrono::steady_clock::now(); }
 

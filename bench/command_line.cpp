@@ -2,6 +2,7 @@
 
 #include "kv_offload/actors/engine_config_fields.hpp"
 #include "kv_offload/bench/check_config.hpp"
+#include "kv_offload/bench/command_line_words.hpp"
 #include "kv_offload/bench/copy.hpp"
 #include "kv_offload/bench/inspect.hpp"
 #include "kv_offload/bench/io.hpp"
@@ -14,7 +15,6 @@
 #include "kv_offload/bench/stress_faults.hpp"
 #include "kv_offload/bench/synthetic.hpp"
 #include "kv_offload/bench/workers.hpp"
-#include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/device/host_options.hpp"
 #include "kv_offload/tiers/io_mode.hpp"
 
@@ -33,71 +33,6 @@ constexpr std::uint64_t kChunksMax = std::uint64_t{1} << 31;  // slots are numbe
 
 /// Runs once the whole line was parsed; every command sets one.
 using Command = std::function<int(std::ostream& out, std::ostream& err)>;
-
-/// CLI11's own range lets NaN through and wraps negative numbers into unsigned ones.
-std::string plain_number(const std::string& text) {
-  if (text.find_first_of("0123456789") == std::string::npos)
-    return '"' + text + "\" is not a number";
-  return {};
-}
-std::string not_negative(const std::string& text) {
-  if (!text.empty() && text.front() == '-') return text + " is not allowed; expected 0 or more";
-  return {};
-}
-
-template <class T>
-void add_number(CLI::App& app, const std::string& name, T& target, T min, T max,
-                const std::string& help) {
-  app.add_option(name, target, help)->check(plain_number)->check(CLI::Range(min, max));
-}
-
-template <class T>
-void add_number(CLI::App& app, const std::string& name, std::optional<T>& target, T min, T max,
-                const std::string& help) {
-  app.add_option_function<T>(
-         name, [&target](const T& value) { target = value; }, help)
-      ->check(plain_number)
-      ->check(CLI::Range(min, max));
-}
-
-void add_text(CLI::App& app, const std::string& name, std::optional<std::string>& target,
-              const std::string& help) {
-  app.add_option_function<std::string>(
-      name, [&target](const std::string& value) { target = value; }, help);
-}
-
-/// `target`: a number of bytes, optional or not. Whoever uses it checks its range.
-template <class T>
-void add_bytes(CLI::App& app, const std::string& name, T& target, const std::string& help,
-               std::uint64_t min = 0,
-               std::uint64_t max = std::numeric_limits<std::uint64_t>::max()) {
-  app.add_option_function<std::string>(
-      name,
-      [&target, name, min, max](const std::string& text) {
-        const auto bytes = parse_bytes(text);
-        if (!bytes) throw CLI::ValidationError(name, to_string(bytes.error()));
-        if (*bytes < min || *bytes > max)
-          throw CLI::ValidationError(
-              name, '"' + text + "\" is not allowed; expected " + byte_range(min, max));
-        target = *bytes;
-      },
-      help);
-}
-
-template <class T>
-void add_choice(CLI::App& app, const std::string& name, T& target,
-                const std::vector<std::pair<std::string, T>>& values, const std::string& help) {
-  std::vector<std::string> names;
-  for (const auto& [text, value] : values) names.push_back(text);
-  app.add_option_function<std::string>(
-         name,
-         [&target, values](const std::string& chosen) {
-           for (const auto& [text, value] : values)
-             if (text == chosen) target = value;
-         },
-         help)
-      ->check(CLI::IsMember(names));
-}
 
 void add_engine_options(CLI::App& app, EngineOptions& engine) {
   add_text(app, "--config", engine.config_file, "engine configuration, a JSON document");

@@ -68,6 +68,25 @@ EngineConfig config_of(std::uint32_t world, const std::string& socket) {
   return config;
 }
 
+/// A request and its lease for storing `n` chunks that nobody has.
+struct Reserved {
+  Reserved(OffloadEngine& engine, std::size_t n) : request(*engine.new_request({.req_id = "r"}).get()) {
+    auto granted = engine.prepare_store(request, keys('a', n)).get();
+    REQUIRE(granted);
+    plan = *granted;
+  }
+  /// The copy of blocks 0 … to its rows, as the embedder would tell a worker.
+  [[nodiscard]] CopyJob job(std::uint64_t id, std::uint32_t first_block = 0) const {
+    CopyJob made;
+    made.id = id;
+    made.blocks = blocks(first_block, static_cast<std::uint32_t>(plan.chunk_ids.size()));
+    made.chunk_ids = plan.chunk_ids;
+    return made;
+  }
+  RequestHandle request;
+  StorePlan plan;
+};
+
 /// Ranks of one engine, each with a slot of its own in every row.
 struct Sharded {
   explicit Sharded(std::uint32_t world, EngineConfig config = small_config()) {
@@ -138,36 +157,29 @@ TEST_CASE("workers fill rows, tiers keep them, and other blocks of the devices g
 TEST_CASE("a copy that no device can make is told with the reason, and frees its slots", "[engine][workers]") {
   Sharded s(2);
   auto& engine = *s.engine;
-  const auto request = *engine.new_request({.req_id = "r"}).get();
-  const auto plan = engine.prepare_store(request, keys('a', 2)).get();
-  REQUIRE(plan);
-  const auto answer = engine.store_blocks(plan->lease, blocks(kBlocks - 1, 2)).get();  // one block too far
+  const Reserved r(engine, 2);
+  const auto answer = engine.store_blocks(r.plan.lease, blocks(kBlocks - 1, 2)).get();  // one block too far
   REQUIRE_FALSE(answer);
   CHECK(answer.error().code == OffloadErrc::io_error);
   CHECK(answer.error().detail.find("rank") != std::string::npos);
   // Reserved again at once or a moment later, when both have said that they touch nothing.
   REQUIRE(engine.drain().get());
-  CHECK(engine.prepare_store(request, keys('b', 64)).get());
+  CHECK(engine.prepare_store(r.request, keys('b', 64)).get());
 }
 
 TEST_CASE("callers that tell workers themselves are told when all have copied", "[engine][workers]") {
   Sharded s(2);
   auto& engine = *s.engine;
-  const auto request = *engine.new_request({.req_id = "r"}).get();
-  const auto plan = engine.prepare_store(request, keys('a', 2)).get();
-  REQUIRE(plan);
-  CopyJob job;
-  job.id = 77;
-  job.blocks = blocks(0, 2);
-  job.chunk_ids = plan->chunk_ids;
+  const Reserved r(engine, 2);
+  CopyJob job = r.job(77);
   REQUIRE(s.workers[0]->submit(job));  // may report before the engine waits for it
-  auto pending = engine.store_blocks(plan->lease, blocks(0, 2), {.told_job = 77});
+  auto pending = engine.store_blocks(r.plan.lease, blocks(0, 2), {.told_job = 77});
   REQUIRE(s.workers[1]->submit(job));
   const auto stored = std::move(pending).get();
   INFO((stored ? std::string() : to_string(stored.error())));
   REQUIRE(stored);
   CHECK(stored->published == 2);
-  const auto row = engine.chunk(plan->chunk_ids[1]);
+  const auto row = engine.chunk(r.plan.chunk_ids[1]);
   CHECK(std::ranges::equal(row.first(row.size() / 2), s.devices[0]->block(1)));
   CHECK(std::ranges::equal(row.last(row.size() / 2), s.devices[1]->block(1)));
 }
@@ -175,44 +187,34 @@ TEST_CASE("callers that tell workers themselves are told when all have copied", 
 TEST_CASE("a told job of other rows, or the other way, is no store of these", "[engine][workers]") {
   Sharded s(1);
   auto& engine = *s.engine;
-  const auto request = *engine.new_request({.req_id = "r"}).get();
-  const auto plan = engine.prepare_store(request, keys('a', 1)).get();
-  REQUIRE(plan);
-  CopyJob job;
-  job.id = 5;
-  job.blocks = blocks(0, 1);
-  job.chunk_ids = plan->chunk_ids;
+  const Reserved r(engine, 1);
+  CopyJob job = r.job(5);
   SECTION("a load") { job.is_load = true; }
   SECTION("other rows") { job.chunk_ids[0] += 1; }
   REQUIRE(s.workers[0]->submit(job));
-  const auto answer = engine.store_blocks(plan->lease, blocks(0, 1), {.told_job = 5}).get();
+  const auto answer = engine.store_blocks(r.plan.lease, blocks(0, 1), {.told_job = 5}).get();
   REQUIRE_FALSE(answer);
   CHECK(answer.error().code == OffloadErrc::io_error);
-  CHECK(engine.lookup(request, keys('a', 1)).get()->leading_hits == 0);
+  CHECK(engine.lookup(r.request, keys('a', 1)).get()->leading_hits == 0);
 }
 
 TEST_CASE("a told job that a worker refuses or declines fails, and its rows are free at once", "[engine][workers]") {
   Sharded s(2);
   auto& engine = *s.engine;
-  const auto request = *engine.new_request({.req_id = "r"}).get();
-  const auto plan = engine.prepare_store(request, keys('a', 1)).get();
-  REQUIRE(plan);
-  CopyJob job;
-  job.id = 5;
-  job.blocks = blocks(0, 1);
-  job.chunk_ids = plan->chunk_ids;
+  const Reserved r(engine, 1);
+  CopyJob job = r.job(5);
   REQUIRE(s.workers[0]->submit(job));
   SECTION("refused") {
     job.blocks = blocks(kBlocks, 1);
     CHECK_FALSE(s.workers[1]->submit(job));
   }
   SECTION("declined") { REQUIRE(s.workers[1]->decline(5, "no step for it")); }
-  const auto answer = engine.store_blocks(plan->lease, blocks(0, 1), {.told_job = 5}).get();
+  const auto answer = engine.store_blocks(r.plan.lease, blocks(0, 1), {.told_job = 5}).get();
   REQUIRE_FALSE(answer);
   CHECK(answer.error().code == OffloadErrc::io_error);
   CHECK(answer.error().detail.find("rank 1") != std::string::npos);
   REQUIRE(engine.drain().get());
-  CHECK(engine.prepare_store(request, keys('b', 64)).get());
+  CHECK(engine.prepare_store(r.request, keys('b', 64)).get());
 }
 
 TEST_CASE("job ids that the engine numbers its orders with are not the embedder's", "[engine][workers]") {
@@ -295,16 +297,12 @@ TEST_CASE("a device of the engine's own process copies to its rows directly", "[
   options.done = [&](CopyResult result) { done.set_value(std::move(result)); };
   auto worker = DeviceWorker::start(std::move(options));
   REQUIRE(worker);
-  const auto request = *engine->new_request({.req_id = "r"}).get();
-  const auto plan = engine->prepare_store(request, keys('a', 1)).get();
-  REQUIRE(plan);
-  CopyJob job;
-  job.blocks = blocks(0, 1);
-  job.chunk_ids = plan->chunk_ids;
+  const Reserved r(*engine, 1);
+  CopyJob job = r.job(0);
   REQUIRE((*worker)->submit(job));
   CHECK(done.get_future().get().success);
-  REQUIRE(engine->complete_store(plan->lease).get());
-  CHECK(std::ranges::equal(engine->chunk(plan->chunk_ids[0]), device.block(0)));
+  REQUIRE(engine->complete_store(r.plan.lease).get());
+  CHECK(std::ranges::equal(engine->chunk(r.plan.chunk_ids[0]), device.block(0)));
   CHECK((*worker)->stop(10s));
 }
 
