@@ -53,6 +53,7 @@ if(NOT KV_OFFLOAD_ASIO)
 endif()
 kv_offload_require_module(LIBURING liburing liburing-dev)
 kv_offload_require_module(XXHASH libxxhash libxxhash-dev)
+kv_offload_require_module(HWLOC hwloc libhwloc-dev)
 
 add_library(kv_offload_options INTERFACE)
 target_include_directories(kv_offload_options INTERFACE "${CMAKE_BINARY_DIR}/include")

@@ -39,7 +39,7 @@ execute_process(COMMAND "${PKG_CONFIG_EXECUTABLE}" --libs-only-l absl_flat_hash_
   OUTPUT_VARIABLE _absl OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 get_filename_component(_caf "${CAF_CORE_LIBRARY}" NAME_WE)
 string(REGEX REPLACE "^lib" "-l" _caf "${_caf}")
-set(KV_OFFLOAD_PC_LIBS "${_caf} -lprometheus-cpp-core -lcivetweb -lz -lspdlog -lfmt ${_absl} -lcrypto -lcurl -lpugixml -luring -lxxhash")
+set(KV_OFFLOAD_PC_LIBS "${_caf} -lprometheus-cpp-core -lcivetweb -lz -lspdlog -lfmt ${_absl} -lcrypto -lcurl -lpugixml -luring -lxxhash -lhwloc")
 string(APPEND KV_OFFLOAD_PC_LIBS " -lstdc++ -lm -pthread")
 file(RELATIVE_PATH KV_OFFLOAD_PC_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 foreach(_name kv_offload kv_offload-static)

@@ -73,7 +73,7 @@ struct MetricsConfig {
 /// before anything starts.
 struct KV_OFFLOAD_EXPORT EngineConfig {
   std::uint64_t chunk_bytes = 0;        ///< payload of one chunk; rows are rounded up to 4 KiB
-  std::uint64_t cpu_bytes_to_use = 0;   ///< primary tier; chunks = floor(this ÷ row)
+  std::uint64_t cpu_bytes_to_use = 0;   ///< primary tier; see num_chunks()
   std::uint32_t tokens_per_chunk = 0;   ///< 0: unknown (then token-based gates stay silent)
   /// Tokens of a prompt that the device computes in a second, for LookupAnswer::worth; 0: unknown.
   std::uint32_t compute_tokens_per_s = 0;
@@ -103,7 +103,12 @@ struct KV_OFFLOAD_EXPORT EngineConfig {
   std::uint32_t calls_max = 1024;     ///< facade calls outstanding, per domain
   std::uint32_t keys_max = 65536;     ///< keys in one call
   std::uint32_t requests_max = 65536; ///< live requests
-  std::uint32_t domains = 1;
+  /// NUMA domains: "auto" (one per node that this process may use), "off", or how many nodes ("2").
+  std::string domains = "auto";
+  /// Of another machine, to plan for: "synthetic:DESCRIPTION" or "xml:FILE" (tiers/topology). Empty: of this one.
+  std::string topology;
+  /// What `domains` comes to here; set by resolve_domains (engine_config_domains.hpp), as every start does.
+  std::uint32_t num_domains = 1;
   std::uint32_t worker_threads = 2;   ///< of the actor system
   std::uint32_t spin_us = 20;         ///< a waiting caller spins this long before it parks
   /// Sets of cache groups whose chunks are visible together or not at all (messages/atomic_groups.hpp).
@@ -125,8 +130,10 @@ struct KV_OFFLOAD_EXPORT EngineConfig {
   std::map<std::string, std::string> origins;
 
   [[nodiscard]] std::uint64_t row_bytes() const { return (chunk_bytes + 4095) / 4096 * 4096; }
+  /// A multiple of num_domains squared: the keys of each domain have as many rows in the memory of every domain.
   [[nodiscard]] std::uint64_t num_chunks() const {
-    return row_bytes() == 0 ? 0 : cpu_bytes_to_use / row_bytes();
+    const std::uint64_t slices = std::uint64_t{num_domains} * num_domains;
+    return row_bytes() == 0 ? 0 : cpu_bytes_to_use / row_bytes() / slices * slices;
   }
   /// Chunks that a share of the primary tier comes to, rounded down (0.1 of 10 chunks is 1).
   [[nodiscard]] std::uint64_t share_chunks(double share) const;
@@ -142,7 +149,7 @@ struct KV_OFFLOAD_EXPORT EngineConfig {
   /// Reads the JSON document; one line with path, value and allowed range on the first error.
   static Expected<EngineConfig> parse(const std::string& json_text);
   static Expected<EngineConfig> load_file(const std::string& file);
-  /// Ranges, sums of shares, tier and policy parameters. Touches no disk and starts nothing.
+  /// Ranges, sums of shares, tier and policy parameters, domains that this machine has. Starts nothing.
   [[nodiscard]] std::optional<OffloadError> validate() const;
 
   /// One effective value with unit and where it came from, for check-config and the start-up log.

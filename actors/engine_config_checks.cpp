@@ -1,5 +1,6 @@
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/actors/engine_config_admission.hpp"
+#include "kv_offload/actors/engine_config_domains.hpp"
 #include "kv_offload/actors/engine_config_fields.hpp"
 #include "kv_offload/actors/engine_config_places.hpp"
 #include "kv_offload/actors/engine_metrics_socket.hpp"
@@ -82,9 +83,6 @@ Problem check_numbers(const EngineConfig& config) {
     return refuse("store_threshold", std::to_string(config.store_threshold),
                   "an integer " + interval(0, kStoreThresholdMin - 1) +
                       " beside secondary_tiers: a tiered cache stores at first sight");
-  if (config.domains != 1)
-    return refuse("domains", std::to_string(config.domains),
-                  "auto, off or 1: this version runs one domain");
   if (const auto& port = config.metrics.port; port && (*port < 0 || *port > 65535))
     return refuse("metrics.port", std::to_string(*port), "an integer " + interval(0, 65535));
   if (!is_listen_address(config.metrics.address))
@@ -92,6 +90,24 @@ Problem check_numbers(const EngineConfig& config) {
                   std::string(kListenAddressForms));
   if (auto p = check_choice("log_level", config.log_level, kLogLevels)) return p;
   return check_choice("io", config.io, kIoModeNames);
+}
+
+Problem check_text(const std::string& path, const std::string& text, std::size_t max_bytes,
+                   bool may_be_empty) {
+  const bool control = std::any_of(text.begin(), text.end(), [](char c) {
+    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+  });
+  if (control) return path + ": control characters are not allowed; expected printable text";
+  if ((text.empty() && !may_be_empty) || text.size() > max_bytes)
+    return path + ": " + std::to_string(text.size()) + " bytes are not allowed; expected " +
+           (may_be_empty ? "at most " : "1 to ") + std::to_string(max_bytes) + " bytes";
+  return std::nullopt;
+}
+
+Problem check_domains(const EngineConfig& config) {
+  if (auto p = check_text("topology", config.topology, kPathBytesMax, true)) return p;
+  const auto plan = planned_domains(config);
+  return plan ? std::nullopt : Problem(to_string(plan.error()));
 }
 
 /// Each share in [0, 1], and all of them together at most 1.
@@ -114,18 +130,6 @@ Problem check_shares(const EngineConfig& config) {
   if (sum > 1 + 1e-9)
     return "shares of the primary tier: " + terms + " = " + number_text(sum) +
            " is not allowed; expected a sum of at most 1";
-  return std::nullopt;
-}
-
-Problem check_text(const std::string& path, const std::string& text, std::size_t max_bytes,
-                   bool may_be_empty) {
-  const bool control = std::any_of(text.begin(), text.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
-  if (control) return path + ": control characters are not allowed; expected printable text";
-  if ((text.empty() && !may_be_empty) || text.size() > max_bytes)
-    return path + ": " + std::to_string(text.size()) + " bytes are not allowed; expected " +
-           (may_be_empty ? "at most " : "1 to ") + std::to_string(max_bytes) + " bytes";
   return std::nullopt;
 }
 
@@ -293,6 +297,7 @@ Problem check_admission(const EngineConfig& config) {
 std::optional<OffloadError> EngineConfig::validate() const {
   Problem problem = check_sizes(*this);
   if (!problem) problem = check_numbers(*this);
+  if (!problem) problem = check_domains(*this);
   if (!problem) problem = check_shares(*this);
   if (!problem) problem = check_identity(identity);
   if (!problem) problem = check_atomic_groups(*this);

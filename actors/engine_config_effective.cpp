@@ -1,4 +1,5 @@
 #include "kv_offload/actors/engine_config.hpp"
+#include "kv_offload/actors/engine_config_domains.hpp"
 #include "kv_offload/actors/engine_config_effective_rows.hpp"
 #include "kv_offload/actors/engine_config_fields.hpp"
 
@@ -18,7 +19,9 @@ void add_primary(EffectiveRows& rows, const EngineConfig& config, const EngineCo
                "chunk_bytes rounded up to " + std::to_string(kRowAlignment));
   rows.number("cpu_bytes_to_use", config.cpu_bytes_to_use, defaults.cpu_bytes_to_use, "bytes");
   rows.derived("num_chunks", std::to_string(config.num_chunks()), "chunks",
-               "cpu_bytes_to_use / row_bytes");
+               config.num_domains == 1
+                   ? "cpu_bytes_to_use / row_bytes"
+                   : "cpu_bytes_to_use / row_bytes, down to a multiple of num_domains squared");
   rows.text("eviction_policy", config.eviction_policy, defaults.eviction_policy);
   for (const auto& field : kShares) {
     const double share = config.primary.*field.member;
@@ -88,6 +91,24 @@ void add_workers(EffectiveRows& rows, const EngineConfig& config) {
                                                    : "neither canonical nor replicated");
 }
 
+/// @param plan  an error where this machine has not what is wanted, which validate() says
+void add_domains(EffectiveRows& rows, const EngineConfig& config,
+                 const Expected<DomainPlan>& plan) {
+  if (!plan) return;
+  std::string nodes;
+  for (const auto& domain : plan->domains)
+    nodes += (nodes.empty() ? "" : ", ") + std::to_string(domain.node);
+  const bool one = config.num_domains == 1;
+  rows.derived(
+      "num_domains", std::to_string(config.num_domains), "domains",
+      one ? "memory and threads are bound to no NUMA node"
+          : (plan->pins ? "pinned to NUMA nodes " : "not pinned, for NUMA nodes ") + nodes);
+  if (one) return;
+  const auto slices = std::uint64_t{config.num_domains} * config.num_domains;
+  rows.derived("slice_chunks", std::to_string(config.num_chunks() / slices), "chunks",
+               "num_chunks / num_domains squared: of a domain's keys in one node's memory");
+}
+
 void add_engine(EffectiveRows& rows, const EngineConfig& config, const EngineConfig& defaults) {
   for (const auto& field : kIntegers)
     rows.number(std::string(field.key), config.*field.member, defaults.*field.member, field.unit);
@@ -96,7 +117,9 @@ void add_engine(EffectiveRows& rows, const EngineConfig& config, const EngineCon
                 to_ms(defaults.deadlines.*field.member), "ms");
   for (const auto& field : kBooleans)
     rows.flag(std::string(field.key), config.*field.member, defaults.*field.member);
-  rows.number("domains", config.domains, defaults.domains, "domains");
+  rows.text("domains", config.domains, defaults.domains);
+  rows.add("topology", config.topology.empty() ? "(this machine)" : config.topology,
+           config.topology.empty());
   rows.text("io", config.io, defaults.io);
   rows.text("log_level", config.log_level, defaults.log_level);
   const auto& port = config.metrics.port;
@@ -114,16 +137,19 @@ void add_engine(EffectiveRows& rows, const EngineConfig& config, const EngineCon
 
 std::vector<EngineConfig::Effective> EngineConfig::effective() const {
   const EngineConfig defaults;
-  EffectiveRows rows(*this);
-  add_primary(rows, *this, defaults);
-  add_tier_rows(rows, *this);
-  add_admission_rows(rows, *this);
+  EngineConfig here = *this;
+  const auto plan = resolve_domains(here);
+  EffectiveRows rows(here);
+  add_primary(rows, here, defaults);
+  add_tier_rows(rows, here);
+  add_admission_rows(rows, here);
   rows.add("admission_state_file", admission_state_file.empty() ? "(none)" : admission_state_file,
            admission_state_file.empty());
-  add_identity(rows, *this);
-  add_atomic_groups(rows, *this);
-  add_workers(rows, *this);
-  add_engine(rows, *this, defaults);
+  add_identity(rows, here);
+  add_atomic_groups(rows, here);
+  add_workers(rows, here);
+  add_engine(rows, here, defaults);
+  add_domains(rows, here, plan);
   return rows.take();
 }
 

@@ -4,6 +4,7 @@
 #include "kv_offload/actors/json_config.hpp"
 #include "kv_offload/messages/byte_size.hpp"
 #include "kv_offload/tiers/io_mode.hpp"
+#include "kv_offload/tiers/topology/domain_plan.hpp"
 
 #include <cerrno>
 #include <cstring>
@@ -48,13 +49,18 @@ void note_origins(const ConfigNode& node, const std::string& path, EngineConfig&
 }
 
 void read_domains(ConfigReader& document, EngineConfig& config) {
+  config.topology = document.string("topology", "");
+  if (auto error = topology_source_error(config.topology); !error.empty())
+    return document.fail(error);
   const ConfigNode* node = document.child("domains");
   if (node == nullptr) return;
-  config.domains = 1;
-  if (const auto* i = std::get_if<std::int64_t>(&node->value()); i != nullptr && *i == 1) return;
-  if (const auto* s = std::get_if<std::string>(&node->value()))
-    if (*s == "auto" || *s == "off") return;
-  document.fail("domains", *node, "auto, off or 1: this version runs one domain");
+  if (const auto* i = std::get_if<std::int64_t>(&node->value()))
+    config.domains = std::to_string(*i);
+  const auto* s = std::get_if<std::string>(&node->value());
+  if (s != nullptr) config.domains = *s;
+  const bool is_number = std::holds_alternative<std::int64_t>(node->value());
+  if ((s == nullptr && !is_number) || !is_domains(config.domains))
+    document.fail("domains", *node, std::string(kDomainsForms));
 }
 
 void read_admission(ConfigReader& document, EngineConfig& config) {

@@ -2,6 +2,7 @@
 
 #include "kv_offload/actors/engine_config.hpp"
 #include "kv_offload/actors/engine_config_admission.hpp"
+#include "kv_offload/actors/engine_config_domains.hpp"
 #include "kv_offload/actors/engine_config_fields.hpp"
 #include "kv_offload/actors/engine_metrics_socket.hpp"
 #include "kv_offload/messages/byte_size.hpp"
@@ -208,14 +209,16 @@ std::optional<std::uint64_t> config_warnings::memory_bytes() {
 }
 
 std::vector<std::string> EngineConfig::warnings() const {
+  EngineConfig here = *this;
   Warnings warnings;
-  warn_about_sizes(*this, warnings);
-  warn_about_shares(*this, warnings);
-  warn_about_tiers(*this, warnings);
-  warn_about_admission(*this, warnings);
-  warn_about_deadlines(*this, warnings);
-  warn_about_limits(*this, warnings);
-  warn_about_workers(*this, warnings);
+  if (const auto plan = resolve_domains(here)) warn_about_domains(here, *plan, warnings);
+  warn_about_sizes(here, warnings);
+  warn_about_shares(here, warnings);
+  warn_about_tiers(here, warnings);
+  warn_about_admission(here, warnings);
+  warn_about_deadlines(here, warnings);
+  warn_about_limits(here, warnings);
+  warn_about_workers(here, warnings);
   for (auto& line : warnings) line = one_line(std::move(line));
   return warnings;
 }
