@@ -6,6 +6,8 @@
 namespace kv_offload {
 namespace {
 
+constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
+
 /// The number in a file that holds nothing else; nullopt for "max", no file, no number.
 std::optional<std::uint64_t> read_number(const std::string& path) {
   std::ifstream in(path);
@@ -14,11 +16,13 @@ std::optional<std::uint64_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-/// The number after `name` in a file of lines "name value [unit]".
-std::optional<std::uint64_t> read_field(const std::string& path, const std::string& name) {
+/// The number after `name` in a file of lines "name value [unit]", behind what every line begins with.
+std::optional<std::uint64_t> read_field(const std::string& path, const std::string& name,
+                                        const std::string& prefix = "") {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);) {
-    std::istringstream words(line);
+    if (!line.starts_with(prefix)) continue;
+    std::istringstream words(line.substr(prefix.size()));
     std::string word;
     std::uint64_t value = 0;
     if (words >> word >> value && word == name) return value;
@@ -77,6 +81,29 @@ std::optional<AvailableMemory> available_memory(const std::string& root) {
       narrow_by_cgroups(least, root + "/sys/fs/cgroup/memory", path, kVersion1);
   }
   return least;
+}
+
+std::optional<AvailableMemory> available_on_node(std::uint32_t node, std::uint64_t page_bytes,
+                                                 const std::string& root) {
+  const std::string number = std::to_string(node);
+  const std::string dir = root + "/sys/devices/system/node/node" + number;
+  if (page_bytes >= kHugePageBytes) {
+    const std::string file =
+        dir + "/hugepages/hugepages-" + std::to_string(page_bytes >> 10) + "kB/free_hugepages";
+    const auto pages = read_number(file);
+    if (!pages) return std::nullopt;
+    return AvailableMemory{*pages * page_bytes, file};
+  }
+  const std::string file = dir + "/meminfo";
+  const auto kib = [&](const char* name) {  // "Node 0 MemFree:  1234 kB"
+    return read_field(file, name, "Node " + number + " ");
+  };
+  const auto free = kib("MemFree:"), total = kib("MemTotal:");
+  if (!free || !total) return std::nullopt;
+  const std::uint64_t cache =
+      kib("Active(file):").value_or(0) + kib("Inactive(file):").value_or(0);
+  const std::uint64_t kept = *total / 64;
+  return AvailableMemory{(*free + cache > kept ? *free + cache - kept : 0) * 1024, file};
 }
 
 }  // namespace kv_offload

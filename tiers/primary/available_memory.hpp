@@ -17,4 +17,11 @@ struct AvailableMemory {
 /// `root` stands in for "/" in tests. Reads a few small files; not for hot paths.
 [[nodiscard]] std::optional<AvailableMemory> available_memory(const std::string& root = "");
 
+/// What one NUMA node still has for pages of that size: free memory and page cache, less a 64th of the node, which the
+/// kernel keeps for itself (its watermarks are below that by default); of 2 MiB, the free reserved ones. nullopt if it
+/// cannot be read. `root` as above.
+[[nodiscard]] std::optional<AvailableMemory> available_on_node(std::uint32_t node,
+                                                               std::uint64_t page_bytes,
+                                                               const std::string& root = "");
+
 }  // namespace kv_offload

@@ -87,13 +87,24 @@ Expected<Ok> Region::make_resident(const RegionOptions& options, const std::stri
   huge_pages_ = options.huge_pages && ::madvise(view_.base, bytes(), MADV_HUGEPAGE) == 0;
   touch_threads_ = std::clamp<std::uint32_t>(options.threads, 1, kTouchThreadsMax);
   const MonotonicTime begin = options.now ? options.now() : MonotonicTime{};
+  if (auto touched = touch(options, asked); !touched) return touched;
+  if (options.now) touch_time_ = options.now() - begin;
+  return Ok{};
+}
+
+Expected<Ok> Region::touch(const RegionOptions& options, const std::string& asked) {
+  if (!options.placement.domains.empty()) {
+    auto placed = place_rows(view_, options.placement, {page_bytes_, touch_threads_, options.advise});
+    if (!placed) return placed.error();
+    placed_ = std::move(*placed);
+    return Ok{};
+  }
   if (const int e =
           touch_pages(view_.base, bytes(), touch_threads_, kHugePageBytes, options.advise);
       e != 0)
     return {OffloadErrc::io_error,
             asked + " could not be made resident: " + std::strerror(e) +
                 (e == EFAULT ? " (the file system or the container's memory is full)" : "")};
-  if (options.now) touch_time_ = options.now() - begin;
   return Ok{};
 }
 
@@ -121,6 +132,7 @@ std::string Region::describe() const {
                   std::chrono::duration<double>(*touch_time_).count());
     line += text;
   }
+  if (!placed_.empty()) line += "; " + to_string(placed_);
   return line + note_;
 }
 

@@ -5,6 +5,7 @@
 #include "kv_offload/messages/monotonic_time.hpp"
 #include "kv_offload/tiers/primary/region_file.hpp"
 #include "kv_offload/tiers/primary/region_memory.hpp"
+#include "kv_offload/tiers/primary/region_placement.hpp"
 #include "kv_offload/tiers/primary/region_record.hpp"
 #include "kv_offload/tiers/primary/registration_plan.hpp"
 #include "kv_offload/tiers/primary/touch_pages.hpp"
@@ -16,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace kv_offload {
 
@@ -39,6 +41,7 @@ struct RegionOptions {
   std::optional<std::uint64_t> available_bytes = std::nullopt;
   std::optional<RegionSharing> shared = std::nullopt;
   Madvise advise = nullptr;  ///< what stands in for madvise(2), in tests
+  RegionPlacement placement = {};
 };
 
 /// The memory of a primary tier: one mapping, 2 MiB aligned, every page touched before the first chunk arrives;
@@ -67,6 +70,8 @@ class Region {
   [[nodiscard]] double huge_page_share() const;
   /// One line for the start-up log: what was asked for and what it got. Reads /proc.
   [[nodiscard]] std::string describe() const;
+  /// Where the bytes came to lie, by domain; empty without a placement. Of the start: nothing moves them afterwards.
+  [[nodiscard]] const std::vector<PlacedMemory>& placed() const { return placed_; }
   /// How to register the region's bytes as I/O buffers.
   [[nodiscard]] RegistrationPlan registration() const { return registration_plan(view_); }
   /// Shared: what joiners map, and what they read of it; else -1 and nothing.
@@ -96,6 +101,7 @@ class Region {
                                                   const std::string& asked);
   /// What both have in common: counts, advice, first touch.
   Expected<Ok> make_resident(const RegionOptions& options, const std::string& asked);
+  Expected<Ok> touch(const RegionOptions& options, const std::string& asked);
 
   PrimaryView view_;
   UniqueFd memory_fd_;
@@ -106,7 +112,9 @@ class Region {
   std::unique_ptr<std::atomic<std::uint32_t>[]> in_use_;
   bool huge_pages_ = false;
   bool leaked_ = false;
+  std::uint64_t page_bytes_ = kRowAlignment;  // of the mapping
   std::uint32_t touch_threads_ = 0;
+  std::vector<PlacedMemory> placed_;
   std::optional<Duration> touch_time_;
 };
 

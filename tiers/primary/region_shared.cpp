@@ -30,10 +30,12 @@ Expected<std::unique_ptr<Region>> Region::create_shared(const RegionOptions& opt
     auto memory = open_shared_memory("kv_offload " + record.engine_id, bytes, true);
     std::string why = memory ? "" : memory.error().detail;
     if (memory) region->mapping_ = map_region(memory->fd.get(), memory->bytes);
-    if (region->mapping_.base() != nullptr)
+    if (region->mapping_.base() != nullptr) {
       region->memory_fd_ = std::move(memory->fd);
-    else if (why.empty())
+      region->page_bytes_ = kHugePageBytes;
+    } else if (why.empty()) {
       why = std::string("mmap: ") + std::strerror(errno);
+    }
     region->note_ =
         why.empty()
             ? "; shared, in reserved huge pages"
