@@ -7,47 +7,58 @@
 #include <utility>
 
 namespace kv_offload {
+namespace {
+
+/// A slice may have evicted this part of itself more than the slowest one.
+constexpr std::uint64_t kPaceShare = 4;
+
+std::vector<std::unique_ptr<EvictionPolicy>> only(std::unique_ptr<EvictionPolicy> policy) {
+  std::vector<std::unique_ptr<EvictionPolicy>> policies;
+  policies.push_back(std::move(policy));
+  return policies;
+}
+
+}  // namespace
 
 PrimaryCache::PrimaryCache(Limits limits, std::unique_ptr<EvictionPolicy> policy,
                            const std::atomic<std::uint32_t>* in_use)
+    : PrimaryCache(limits, only(std::move(policy)), in_use) {}
+
+PrimaryCache::PrimaryCache(Limits limits, std::vector<std::unique_ptr<EvictionPolicy>> policies,
+                           const std::atomic<std::uint32_t>* in_use)
     : limits_(limits),
-      policy_(std::move(policy)),
-      pool_(limits.num_chunks, in_use),
+      slices_(limits.num_chunks, std::move(policies),
+              in_use == nullptr ? nullptr : in_use + limits.first_chunk),
       slots_(limits.num_chunks),
       index_(limits.num_chunks),
       events_(limits.events_max),
-      stamps_(limits.num_chunks, 0) {
-  assert(policy_ != nullptr);
-}
+      stamps_(limits.num_chunks, 0),
+      shares_(slices_.count(), 0) {}
 
 // -- looking ---------------------------------------------------------------------------------------
 
 PrimaryCache::Found PrimaryCache::find(const OffloadKey& key) const {
-  const ChunkId chunk = index_.find(key);
-  if (chunk == kNoChunk) return {};
-  return {slots_[chunk].state, chunk};
+  return found_at(index_.find(key));
 }
 
 void PrimaryCache::find_all(std::span<const OffloadKey> keys, std::vector<Found>& found) const {
   found.resize(keys.size());
   index_.find_all(
       keys, [&](ChunkId chunk) { __builtin_prefetch(&slots_[chunk]); },
-      [&](std::size_t i, ChunkId chunk) {
-        found[i] = chunk == kNoChunk ? Found{} : Found{slots_[chunk].state, chunk};
-      });
+      [&](std::size_t i, ChunkId chunk) { found[i] = found_at(chunk); });
 }
 
 void PrimaryCache::touch(std::span<const OffloadKey> keys) {
   touched_.resize(keys.size());
   index_.find_all(
       keys, [](ChunkId) {}, [&](std::size_t i, ChunkId chunk) { touched_[i] = chunk; });
-  policy_->touch(keys, touched_);
+  slices_.touch(keys, touched_);
 }
 
 // -- writing ---------------------------------------------------------------------------------------
 
 std::optional<PrimaryCache::StoreReservation> PrimaryCache::reserve_store(
-    std::span<const OffloadKey> keys) {
+    std::span<const OffloadKey> keys, std::size_t near) {
   StoreReservation out;
   begin_call();
   index_.find_all(
@@ -60,7 +71,7 @@ std::optional<PrimaryCache::StoreReservation> PrimaryCache::reserve_store(
       });
   if (out.key_idx.empty()) return out;
   allocation_sizes_.add(out.key_idx.size());  // before capacity is known: failures are sampled, too
-  if (!make_room(out.key_idx.size(), VictimOrder::handed_out_last_first)) return std::nullopt;
+  if (!make_room(out.key_idx.size(), VictimOrder::handed_out_last_first, near)) return std::nullopt;
   out.evicted = static_cast<std::uint32_t>(victims_.size());
   out.chunks.reserve(out.key_idx.size());
   for (const std::uint32_t i : out.key_idx) out.chunks.push_back(begin_writing(keys[i], false));
@@ -68,7 +79,7 @@ std::optional<PrimaryCache::StoreReservation> PrimaryCache::reserve_store(
 }
 
 std::size_t PrimaryCache::promotion_room() const {
-  const std::size_t room = std::size_t{pool_.free()} + evictable_;
+  const std::size_t room = std::size_t{slices_.free()} + evictable_;
   return room > limits_.headroom_chunks ? room - limits_.headroom_chunks : 0;
 }
 
@@ -78,7 +89,7 @@ std::size_t PrimaryCache::promotion_room_when_idle() const {
 }
 
 std::uint32_t PrimaryCache::reserve_promotion(std::span<const OffloadKey> keys,
-                                              std::vector<ChunkId>& chunks) {
+                                              std::vector<ChunkId>& chunks, std::size_t near) {
   begin_call();
   const std::size_t grantable = promotion_room();
   std::size_t granted = 0;
@@ -88,8 +99,8 @@ std::uint32_t PrimaryCache::reserve_promotion(std::span<const OffloadKey> keys,
     if (!is_new) break;
   }
   // A policy may refuse although enough is evictable: then take what is free.
-  while (!make_room(granted, VictimOrder::handed_out_first_first))
-    granted = std::min<std::size_t>(granted - 1, pool_.free());
+  while (!make_room(granted, VictimOrder::handed_out_first_first, near))
+    granted = std::min<std::size_t>(granted - 1, slices_.free());
   for (const OffloadKey& key : keys.first(granted)) chunks.push_back(begin_writing(key, true));
   allocation_sizes_.add(1, granted + (granted < keys.size() ? 1 : 0));
   return static_cast<std::uint32_t>(granted);
@@ -98,15 +109,17 @@ std::uint32_t PrimaryCache::reserve_promotion(std::span<const OffloadKey> keys,
 void PrimaryCache::publish(std::span<const ChunkId> chunks) {
   OffloadingEvent stored = new_event(false);
   for (const ChunkId chunk : chunks) {
-    assert(known(chunk));
-    assert(!slots_[chunk].detached);
-    if (!known(chunk) || slots_[chunk].state != ChunkState::writing || slots_[chunk].detached) continue;
-    slots_[chunk].state = ChunkState::ready;
+    const ChunkId slot = local(chunk);
+    assert(known(slot));
+    assert(!slots_[slot].detached);
+    if (!known(slot) || slots_[slot].state != ChunkState::writing || slots_[slot].detached)
+      continue;
+    slots_[slot].state = ChunkState::ready;
     --write_pending_;
-    set_evictable(chunk);  // held or not: the policy learns that the bytes are ready
-    if (slots_[chunk].kept()) set_non_evictable(chunk);
+    set_evictable(slot);  // held or not: the policy learns that the bytes are ready
+    if (slots_[slot].kept()) set_non_evictable(slot);
     if (!limits_.events) continue;
-    stored.keys.push_back(index_.key_of(chunk));
+    stored.keys.push_back(index_.key_of(slot));
     stored.chunk_ids.push_back(chunk);
   }
   if (!stored.keys.empty()) record_stored(std::move(stored));
@@ -115,191 +128,253 @@ void PrimaryCache::publish(std::span<const ChunkId> chunks) {
 void PrimaryCache::drop_writing(std::span<const ChunkId> chunks, bool quarantine) {
   if (promise_broken(6)) quarantine = false;
   for (const ChunkId chunk : chunks) {
-    assert(known(chunk));
-    if (!known(chunk) || slots_[chunk].state != ChunkState::writing) continue;
-    if (!slots_[chunk].detached) {
-      policy_->remove(index_.key_of(chunk), chunk);
-      index_.erase(chunk);
+    const ChunkId slot = local(chunk);
+    assert(known(slot));
+    if (!known(slot) || slots_[slot].state != ChunkState::writing) continue;
+    if (!slots_[slot].detached) {
+      slices_.remove(index_.key_of(slot), slot);
+      index_.erase(slot);
     }
     --write_pending_;
-    if (slots_[chunk].holds > 0) --held_;
-    slots_[chunk] = Slot{};
+    if (slots_[slot].holds > 0) --held_;
+    slots_[slot] = Slot{};
     if (quarantine)
-      pool_.quarantine(chunk);
+      slices_.quarantine(slot);
     else
-      pool_.give_back(chunk);
+      slices_.give_back(slot);
   }
 }
 
 void PrimaryCache::begin_call() {
   absent_.clear();
+  kept_.clear();
   if (++stamp_ != 0) return;
   std::fill(stamps_.begin(), stamps_.end(), 0U);  // the counter wrapped: no stamp may look current
   stamp_ = 1;
 }
 
-bool PrimaryCache::make_room(std::size_t count, VictimOrder order) {
+/// What each slice gives: free slots, those of `near` first; then victims, of `near` as long as the others keep pace:
+/// a slice whose domain stores little would otherwise keep its chunks for ever, and the busy one use its own alone.
+/// False: that many are not to be had.
+bool PrimaryCache::share_out(std::size_t count, std::size_t near) {
+  next_share_ = near;
+  if (slices_.count() == 1) {
+    shares_[0] = count;
+    return true;
+  }
+  std::vector<std::size_t> victims(slices_.count());
+  for (std::size_t s = 0; s < slices_.count(); ++s) victims[s] = slices_[s].evictable;
+  for (const ChunkId slot : kept_)
+    if (slots_[slot].state == ChunkState::ready && !slots_[slot].kept())
+      --victims[slices_.slice_of(slot)];
+  std::size_t left = count;
+  for (std::size_t n = 0; n < slices_.count(); ++n) {
+    const std::size_t s = (near + n) % slices_.count();
+    shares_[s] = std::min<std::size_t>(left, slices_[s].pool.free());
+    left -= shares_[s];
+  }
+  const std::uint64_t ahead = limits_.num_chunks / slices_.count() / kPaceShare;
+  std::vector<std::uint64_t> evicted(slices_.count());
+  for (std::size_t s = 0; s < slices_.count(); ++s) evicted[s] = slices_[s].evicted;
+  for (; left > 0; --left) {
+    std::size_t slowest = slices_.count();
+    for (std::size_t s = 0; s < slices_.count(); ++s)
+      if (victims[s] > 0 && (slowest == slices_.count() || evicted[s] < evicted[slowest]))
+        slowest = s;
+    if (slowest == slices_.count()) break;
+    const std::size_t s =
+        victims[near] > 0 && evicted[near] <= evicted[slowest] + ahead ? near : slowest;
+    --victims[s];
+    ++evicted[s];
+    ++shares_[s];
+  }
+  return left == 0;
+}
+
+bool PrimaryCache::make_room(std::size_t count, VictimOrder order, std::size_t near) {
   OffloadingEvent removed = new_event(true);
   victims_.clear();
-  bool enough = false;
-  // One round, unless slots turn out to be in use; each further round has quarantined at least one.
-  while (true) {
-    pool_.quarantine_candidates_in_use(
-        static_cast<ChunkId>(std::min<std::size_t>(count, kNoChunk)));
-    enough = count <= pool_.free();
-    if (enough || count - pool_.free() > evictable_) break;
-    const std::size_t done = victims_.size();
-    if (!policy_->evict(count - pool_.free(), ProtectedSlots(stamps_, stamp_), victims_)) break;
-    std::size_t kept = done;
-    for (std::size_t i = done; i < victims_.size(); ++i)
-      if (forget_victim(victims_[i], removed)) victims_[kept++] = victims_[i];
-    victims_.resize(kept);
-    const auto fresh = std::span(victims_).subspan(done);
-    if (fresh.empty()) break;
-    if (order == VictimOrder::handed_out_first_first)
-      pool_.give_back_last(fresh);
-    else
-      for (const ChunkId chunk : fresh) pool_.give_back(chunk);
-  }
+  bool enough = share_out(count, near);
+  for (std::size_t s = 0; s < slices_.count() && enough; ++s)
+    enough = make_room_in(s, shares_[s], order, removed);
   if (!removed.keys.empty()) record_removed(std::move(removed));
   return enough;
 }
 
-bool PrimaryCache::forget_victim(ChunkId chunk, OffloadingEvent& removed) {
-  const bool allowed = known(chunk) && slots_[chunk].state == ChunkState::ready &&
-                       !slots_[chunk].kept() && stamps_[chunk] != stamp_;
+bool PrimaryCache::make_room_in(std::size_t s, std::size_t count, VictimOrder order,
+                                OffloadingEvent& removed) {
+  auto& [pool, policy, first, evictable, evicted] = slices_[s];
+  // One round, unless slots turn out to be in use; each further round has quarantined at least one.
+  while (true) {
+    pool.quarantine_candidates_in_use(static_cast<ChunkId>(std::min<std::size_t>(count, kNoChunk)));
+    if (count <= pool.free()) return true;
+    if (count - pool.free() > evictable) return false;
+    const std::size_t done = victims_.size();
+    const ProtectedSlots keep{
+        std::span<const std::uint32_t>(stamps_).subspan(first, pool.num_chunks()), stamp_};
+    if (!policy->evict(count - pool.free(), keep, victims_)) return false;
+    std::size_t kept = done;
+    for (std::size_t i = done; i < victims_.size(); ++i)
+      if (victims_[i] < pool.num_chunks() && forget_victim(first + victims_[i], removed))
+        victims_[kept++] = victims_[i];
+    victims_.resize(kept);
+    const auto fresh = std::span(victims_).subspan(done);
+    if (fresh.empty()) return false;
+    evicted += fresh.size();
+    if (order == VictimOrder::handed_out_first_first)
+      pool.give_back_last(fresh);
+    else
+      for (const ChunkId victim : fresh) pool.give_back(victim);
+  }
+}
+
+bool PrimaryCache::forget_victim(ChunkId slot, OffloadingEvent& removed) {
+  const bool allowed = known(slot) && slots_[slot].state == ChunkState::ready &&
+                       !slots_[slot].kept() && stamps_[slot] != stamp_;
   assert(allowed);
   if (!allowed) return false;  // a policy from outside may be wrong; the cache stays right
   --evictable_;
+  slices_.no_longer_evictable(slot);
   ++evictions_;
-  if (slots_[chunk].promoted_unread) ++promotions_evicted_unread_;
+  if (slots_[slot].promoted_unread) ++promotions_evicted_unread_;
   if (limits_.events) {
-    removed.keys.push_back(index_.key_of(chunk));
-    removed.chunk_ids.push_back(chunk);
+    removed.keys.push_back(index_.key_of(slot));
+    removed.chunk_ids.push_back(global(slot));
   }
-  index_.erase(chunk);
-  slots_[chunk] = Slot{};
+  index_.erase(slot);
+  slots_[slot] = Slot{};
   return true;
 }
 
 ChunkId PrimaryCache::begin_writing(const OffloadKey& key, bool promoted) {
-  const ChunkId chunk = pool_.take();
-  slots_[chunk].state = ChunkState::writing;
-  slots_[chunk].promoted_unread = promoted;
-  index_.insert(key, chunk);
-  policy_->insert(key, chunk);
+  while (shares_[next_share_] == 0) next_share_ = (next_share_ + 1) % shares_.size();
+  --shares_[next_share_];
+  const ChunkId slot = slices_.take(next_share_);
+  slots_[slot].state = ChunkState::writing;
+  slots_[slot].promoted_unread = promoted;
+  index_.insert(key, slot);
+  slices_.insert(key, slot);
   ++write_pending_;
-  return chunk;
+  return global(slot);
 }
 
 // -- keeping ---------------------------------------------------------------------------------------
 
-void PrimaryCache::end_keeping(ChunkId chunk) {
-  if (!slots_[chunk].detached) return set_evictable(chunk);
-  slots_[chunk] = Slot{};
-  pool_.give_back(chunk);
+void PrimaryCache::end_keeping(ChunkId slot) {
+  if (!slots_[slot].detached) return set_evictable(slot);
+  slots_[slot] = Slot{};
+  slices_.give_back(slot);
 }
 
-void PrimaryCache::set_evictable(ChunkId chunk) {
+void PrimaryCache::set_evictable(ChunkId slot) {
   ++evictable_;
-  policy_->mark_evictable(chunk);
+  slices_.mark_evictable(slot);
 }
 
-void PrimaryCache::set_non_evictable(ChunkId chunk) {
+void PrimaryCache::set_non_evictable(ChunkId slot) {
   --evictable_;
-  policy_->mark_non_evictable(chunk);
+  slices_.mark_non_evictable(slot);
 }
 
 bool PrimaryCache::pin(ChunkId chunk) {
-  if (!known(chunk) || slots_[chunk].state != ChunkState::ready) return false;
-  Slot& slot = slots_[chunk];
-  if (!slot.kept()) set_non_evictable(chunk);
+  const ChunkId at = local(chunk);
+  if (!known(at) || slots_[at].state != ChunkState::ready) return false;
+  Slot& slot = slots_[at];
+  if (!slot.kept()) set_non_evictable(at);
   if (slot.pins++ == 0) ++pinned_;
   slot.promoted_unread = false;
   return true;
 }
 
 void PrimaryCache::unpin(ChunkId chunk) {
-  assert(known(chunk) && slots_[chunk].pins > 0);
-  if (!known(chunk) || slots_[chunk].pins == 0) return;
-  if (--slots_[chunk].pins > 0) return;
+  const ChunkId at = local(chunk);
+  assert(known(at) && slots_[at].pins > 0);
+  if (!known(at) || slots_[at].pins == 0) return;
+  if (--slots_[at].pins > 0) return;
   --pinned_;
-  if (!slots_[chunk].kept()) end_keeping(chunk);
+  if (!slots_[at].kept()) end_keeping(at);
 }
 
 void PrimaryCache::unpin(ChunkId chunk, std::uint32_t generation) {
-  if (known(chunk) && pool_.generation(chunk) == generation && slots_[chunk].pins > 0) unpin(chunk);
+  if (this->generation(chunk) == generation && pins(chunk) > 0) unpin(chunk);
 }
 
 bool PrimaryCache::try_hold(ChunkId chunk) {
-  if (!known(chunk) || slots_[chunk].state == ChunkState::absent) return false;
-  Slot& slot = slots_[chunk];
+  const ChunkId at = local(chunk);
+  if (!known(at) || slots_[at].state == ChunkState::absent) return false;
+  Slot& slot = slots_[at];
   if (slot.holds == 0) {
     if (held_ >= limits_.hold_chunks_max) return ++holds_refused_, false;
     ++held_;
-    if (slot.state == ChunkState::ready && !slot.kept()) set_non_evictable(chunk);
+    if (slot.state == ChunkState::ready && !slot.kept()) set_non_evictable(at);
   }
   ++slot.holds;
   return true;
 }
 
 void PrimaryCache::release_hold(ChunkId chunk) {
-  assert(known(chunk) && slots_[chunk].holds > 0);
-  if (!known(chunk) || slots_[chunk].holds == 0) return;
-  Slot& slot = slots_[chunk];
+  const ChunkId at = local(chunk);
+  assert(known(at) && slots_[at].holds > 0);
+  if (!known(at) || slots_[at].holds == 0) return;
+  Slot& slot = slots_[at];
   if (--slot.holds > 0) return;
   --held_;
-  if (slot.state == ChunkState::ready && !slot.kept()) end_keeping(chunk);
+  if (slot.state == ChunkState::ready && !slot.kept()) end_keeping(at);
 }
 
 void PrimaryCache::release_hold(ChunkId chunk, std::uint32_t generation) {
-  if (known(chunk) && pool_.generation(chunk) == generation && slots_[chunk].holds > 0)
-    release_hold(chunk);
+  if (this->generation(chunk) == generation && holds(chunk) > 0) release_hold(chunk);
 }
 
 // -- forgetting ------------------------------------------------------------------------------------
 
 bool PrimaryCache::remove(const OffloadKey& key) {
-  const auto [state, chunk] = find(key);
-  if (state != ChunkState::ready || slots_[chunk].kept()) return false;
+  const ChunkId slot = index_.find(key);
+  return slot != kNoChunk && remove_at(key, slot);
+}
+
+bool PrimaryCache::remove_at(const OffloadKey& key, ChunkId slot) {
+  if (slots_[slot].state != ChunkState::ready || slots_[slot].kept()) return false;
   OffloadingEvent removed = new_event(true);
   removed.keys.push_back(key);
-  removed.chunk_ids.push_back(chunk);
-  policy_->remove(key, chunk);
-  index_.erase(chunk);
+  removed.chunk_ids.push_back(global(slot));
+  slices_.remove(key, slot);
+  slices_.no_longer_evictable(slot);
+  index_.erase(slot);
   --evictable_;
-  slots_[chunk] = Slot{};
-  pool_.give_back(chunk);
+  slots_[slot] = Slot{};
+  slices_.give_back(slot);
   record_removed(std::move(removed));
   return true;
 }
 
 ChunkState PrimaryCache::forget(const OffloadKey& key) {
-  const auto [state, chunk] = find(key);
-  if (state == ChunkState::absent || remove(key)) return state;
+  const ChunkId slot = index_.find(key);
+  if (slot == kNoChunk) return ChunkState::absent;
+  const ChunkState state = slots_[slot].state;
+  if (remove_at(key, slot)) return state;
   if (state == ChunkState::ready) {
     OffloadingEvent removed = new_event(true);
     removed.keys.push_back(key);
-    removed.chunk_ids.push_back(chunk);
+    removed.chunk_ids.push_back(global(slot));
     record_removed(std::move(removed));
   }
-  policy_->remove(key, chunk);
-  index_.erase(chunk);
-  slots_[chunk].detached = true;
+  slices_.remove(key, slot);
+  index_.erase(slot);
+  slots_[slot].detached = true;
   return state;
 }
 
 void PrimaryCache::reset() {
-  policy_->clear();
-  pool_.reset();
+  slices_.reset();
   index_.clear();
   std::fill(slots_.begin(), slots_.end(), Slot{});
   evictable_ = write_pending_ = pinned_ = held_ = 0;
 }
 
 void PrimaryCache::release_quarantined(ChunkId chunk) {
-  assert(known(chunk));
-  if (known(chunk)) pool_.release(chunk);
+  assert(known(local(chunk)));
+  if (known(local(chunk))) slices_.release(local(chunk));
 }
 
 // -- events ----------------------------------------------------------------------------------------
@@ -328,30 +403,32 @@ void PrimaryCache::record_stored(OffloadingEvent event) {
 PrimaryCache::Counters PrimaryCache::counters() const {
   Counters c;
   c.num_chunks = limits_.num_chunks;
-  c.allocated = limits_.num_chunks - pool_.unused();
-  c.free = pool_.free();
+  c.allocated = limits_.num_chunks - slices_.unused();
+  c.free = slices_.free();
   c.resident = static_cast<ChunkId>(index_.size());
   c.evictable = evictable_;
   c.write_pending = write_pending_;
   c.pinned = pinned_;
   c.held = held_;
-  c.quarantined = pool_.quarantined();
+  c.quarantined = slices_.quarantined();
   c.holds_refused = holds_refused_;
   c.events_dropped = events_.dropped();
   c.evictions = evictions_;
   c.promotions_evicted_unread = promotions_evicted_unread_;
-  c.reused_in_use = pool_.met_in_use();
+  c.reused_in_use = slices_.met_in_use();
   c.allocation_sizes = allocation_sizes_;
   return c;
 }
 
 OffloadKey PrimaryCache::key_of(ChunkId chunk) const {
-  const bool has_key = known(chunk) && slots_[chunk].state != ChunkState::absent && !slots_[chunk].detached;
-  return has_key ? index_.key_of(chunk) : OffloadKey{};
+  const ChunkId slot = local(chunk);
+  const bool has_key =
+      known(slot) && slots_[slot].state != ChunkState::absent && !slots_[slot].detached;
+  return has_key ? index_.key_of(slot) : OffloadKey{};
 }
 
 std::uint32_t PrimaryCache::generation(ChunkId chunk) const {
-  return known(chunk) ? pool_.generation(chunk) : 0;
+  return known(local(chunk)) ? slices_.generation(local(chunk)) : 0;
 }
 
 }  // namespace kv_offload

@@ -7,7 +7,7 @@
 #include "kv_offload/tiers/eviction_policy.hpp"
 #include "kv_offload/tiers/primary/allocation_sizes.hpp"
 #include "kv_offload/tiers/primary/event_queue.hpp"
-#include "kv_offload/tiers/primary/slot_pool.hpp"
+#include "kv_offload/tiers/primary/slot_slices.hpp"
 
 #include <absl/container/flat_hash_set.h>
 
@@ -43,6 +43,7 @@ class PrimaryCache {
  public:
   struct Limits {
     ChunkId num_chunks = 0;
+    ChunkId first_chunk = 0;  ///< name of the first slot; the others follow it
     ChunkId headroom_chunks =
         0;  ///< promotions leave this much of free + evictable to device stores
     ChunkId hold_chunks_max = 0;      ///< distinct chunks that may be held at a time
@@ -84,6 +85,9 @@ class PrimaryCache {
   /// `in_use` (may be null) is PrimaryView::in_use: a slot whose count is above zero is never handed out.
   PrimaryCache(Limits limits, std::unique_ptr<EvictionPolicy> policy,
                const std::atomic<std::uint32_t>* in_use);
+  /// With one slice of the slots per policy; their number divides num_chunks.
+  PrimaryCache(Limits limits, std::vector<std::unique_ptr<EvictionPolicy>> policies,
+               const std::atomic<std::uint32_t>* in_use);
 
   // -- looking -------------------------------------------------------------------------------------
   /// Changes no order.
@@ -97,15 +101,18 @@ class PrimaryCache {
   // -- writing -------------------------------------------------------------------------------------
   /// Reserves slots for the keys that are absent, evicting others if needed, but never a key of the
   /// call. All or nothing: nullopt changes nothing except for the allocation-size sample. Keys being
-  /// written by somebody else count as present; a key named twice is stored once.
-  [[nodiscard]] std::optional<StoreReservation> reserve_store(std::span<const OffloadKey> keys);
+  /// written by somebody else count as present; a key named twice is stored once. Free slots are used
+  /// before anything is evicted, both in slice `near` first.
+  [[nodiscard]] std::optional<StoreReservation> reserve_store(std::span<const OffloadKey> keys,
+                                                              std::size_t near = 0);
   /// Slots that reserve_promotion could give now.
   [[nodiscard]] std::size_t promotion_room() const;
   /// Slots that it could give if none were in use.
   [[nodiscard]] std::size_t promotion_room_when_idle() const;
   /// Reserves slots for the longest prefix of `keys` that leaves the headroom, appends them to `chunks`
-  /// and says how many. The keys are absent and distinct.
-  std::uint32_t reserve_promotion(std::span<const OffloadKey> keys, std::vector<ChunkId>& chunks);
+  /// and says how many. The keys are absent and distinct. `near` as for reserve_store.
+  std::uint32_t reserve_promotion(std::span<const OffloadKey> keys, std::vector<ChunkId>& chunks,
+                                  std::size_t near = 0);
   /// writing → ready, in this order, with one stored event. Others in `chunks` are ignored.
   void publish(std::span<const ChunkId> chunks);
   /// writing → absent, without an event; holds on them end. With `quarantine` the slots wait for
@@ -131,14 +138,16 @@ class PrimaryCache {
   /// finds it, and the key may be stored anew in another slot. A chunk that is pinned, held or being
   /// written is *detached*: its slot is freed when the last use ends (drop_writing, if it was written).
   ChunkState forget(const OffloadKey& key);
-  [[nodiscard]] bool is_detached(ChunkId chunk) const { return known(chunk) && slots_[chunk].detached; }
+  [[nodiscard]] bool is_detached(ChunkId chunk) const {
+    return known(local(chunk)) && slots_[local(chunk)].detached;
+  }
   /// Forgets every key, pin and hold; numbering restarts at 0. Slots that are quarantined or in use are
   /// passed over until released. Queued events stay.
   void reset();
   /// The last transfer that could touch the slot has ended.
   void release_quarantined(ChunkId chunk);
   /// Frees slots that were quarantined only because they were found in use and no longer are.
-  ChunkId reclaim_quarantined() { return pool_.reclaim(); }
+  ChunkId reclaim_quarantined() { return slices_.reclaim(); }
 
   // -- observing -----------------------------------------------------------------------------------
   /// Oldest first; the queue is empty afterwards.
@@ -148,13 +157,13 @@ class PrimaryCache {
   [[nodiscard]] OffloadKey key_of(ChunkId chunk) const;
   [[nodiscard]] std::uint32_t generation(ChunkId chunk) const;
   [[nodiscard]] std::uint32_t pins(ChunkId chunk) const {
-    return known(chunk) ? slots_[chunk].pins : 0;
+    return known(local(chunk)) ? slots_[local(chunk)].pins : 0;
   }
   [[nodiscard]] std::uint32_t holds(ChunkId chunk) const {
-    return known(chunk) ? slots_[chunk].holds : 0;
+    return known(local(chunk)) ? slots_[local(chunk)].holds : 0;
   }
   [[nodiscard]] const Limits& limits() const { return limits_; }
-  [[nodiscard]] const EvictionPolicy& policy() const { return *policy_; }
+  [[nodiscard]] const EvictionPolicy& policy() const { return *slices_[0].policy; }
   /// Recounts everything against the counters; false says what is wrong. O(num_chunks): tests, stress.
   [[nodiscard]] bool check_identities(std::string* why) const;
 
@@ -169,25 +178,40 @@ class PrimaryCache {
   };
   enum class VictimOrder : std::uint8_t { handed_out_last_first, handed_out_first_first };
 
-  [[nodiscard]] bool known(ChunkId chunk) const { return chunk < slots_.size(); }
+  // Outside the class slots have the engine's numbers, inside they are counted from 0.
+  [[nodiscard]] ChunkId local(ChunkId chunk) const { return chunk - limits_.first_chunk; }
+  [[nodiscard]] ChunkId global(ChunkId slot) const { return slot + limits_.first_chunk; }
+  [[nodiscard]] bool known(ChunkId slot) const { return slot < slots_.size(); }
+  [[nodiscard]] Found found_at(ChunkId slot) const {
+    return slot == kNoChunk ? Found{} : Found{slots_[slot].state, global(slot)};
+  }
   void begin_call();
-  void keep(ChunkId chunk) { stamps_[chunk] = stamp_; }
-  /// Makes `free() >= count`, evicting what `keep` does not name; the evicted chunks are in victims_.
-  bool make_room(std::size_t count, VictimOrder order);
+  void keep(ChunkId slot) {
+    if (stamps_[slot] == stamp_) return;
+    stamps_[slot] = stamp_;
+    if (slices_.count() > 1) kept_.push_back(slot);
+  }
+  /// Makes room for `count` chunks, evicting what `keep` does not name; the evicted ones are in victims_, and
+  /// shares_ says how many each slice has for them.
+  bool make_room(std::size_t count, VictimOrder order, std::size_t near);
+  bool make_room_in(std::size_t slice, std::size_t count, VictimOrder order,
+                    OffloadingEvent& removed);
+  bool share_out(std::size_t count, std::size_t near);
   /// False if the policy chose a slot it must not.
-  bool forget_victim(ChunkId chunk, OffloadingEvent& removed);
+  bool forget_victim(ChunkId slot, OffloadingEvent& removed);
+  /// In the next slot that make_room made. Its number outside.
   ChunkId begin_writing(const OffloadKey& key, bool promoted);
   /// Nothing keeps the ready chunk any more: it is evictable, or free if it was forgotten meanwhile.
-  void end_keeping(ChunkId chunk);
-  void set_evictable(ChunkId chunk);
-  void set_non_evictable(ChunkId chunk);
+  void end_keeping(ChunkId slot);
+  void set_evictable(ChunkId slot);
+  void set_non_evictable(ChunkId slot);
+  bool remove_at(const OffloadKey& key, ChunkId slot);
   void record_removed(OffloadingEvent event);
   void record_stored(OffloadingEvent event);
   [[nodiscard]] OffloadingEvent new_event(bool removed) const;
 
   const Limits limits_;
-  const std::unique_ptr<EvictionPolicy> policy_;
-  SlotPool pool_;
+  SlotSlices slices_;
   std::vector<Slot> slots_;
   KeyIndex index_;
   EventQueue events_;
@@ -197,6 +221,9 @@ class PrimaryCache {
   // Scratch of one call, kept for its memory.
   absl::flat_hash_set<OffloadKey> absent_;
   std::vector<ChunkId> victims_;
+  std::vector<ChunkId> kept_;        // what keep() named; with several slices
+  std::vector<std::size_t> shares_;  // per slice; begin_writing uses them up, from `near` on
+  std::size_t next_share_ = 0;
   std::vector<ChunkId> touched_;
 
   ChunkId evictable_ = 0;
