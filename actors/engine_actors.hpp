@@ -8,6 +8,7 @@
 #include "kv_offload/actors/lane_sink.hpp"
 #include "kv_offload/actors/parent_gate.hpp"
 #include "kv_offload/actors/worker_sink.hpp"
+#include "kv_offload/messages/domain_map.hpp"
 #include "kv_offload/messages/protocol/actor_interfaces.hpp"
 #include "kv_offload/tiers/primary_view.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
@@ -30,6 +31,10 @@ struct EngineParts {
   std::shared_ptr<FailedState> failed = std::make_shared<FailedState>();
   std::shared_ptr<StatsBoard> board = std::make_shared<StatsBoard>();
   PrimaryView view;
+  /// How the rows are divided; one domain unless it says otherwise. With several, their actors have threads of their own
+  /// where `detached`; otherwise they are scheduled as all others (virtual time).
+  DomainMap map = {};
+  bool detached = false;
   std::vector<std::shared_ptr<SecondaryTier>> tiers;  ///< started
   std::vector<std::shared_ptr<LaneSink>> sinks;       ///< co-indexed
   std::vector<std::shared_ptr<ParentGate>> gates;     ///< co-indexed
@@ -45,8 +50,8 @@ struct EngineParts {
 
 /// Handles of one engine's actors. Dropping them all lets the actor system end.
 struct EngineActors {
-  SchedulerStepActor step;
-  PrimaryTierActor primary;
+  std::vector<SchedulerStepActor> steps;    ///< by domain
+  std::vector<PrimaryTierActor> primaries;  ///< by domain
   AdmissionControllerActor admission;
   JobTrackerActor tracker;
   std::vector<SecondaryTierActor> tiers;

@@ -7,8 +7,8 @@ namespace {
 
 /// Below this a domain runs out of rows near one device while it has some near another.
 constexpr std::uint64_t kSliceChunksAdvised = 64;
-/// scheduler_step, primary_tier and job_tracker have a thread each where domains are pinned.
-constexpr std::size_t kThreadsOfDomain = 3;
+/// scheduler_step and primary_tier have a thread each where domains are pinned.
+constexpr std::size_t kThreadsOfDomain = 2;
 
 std::uint64_t slices_of(std::uint32_t domains) { return std::uint64_t{domains} * domains; }
 
@@ -48,8 +48,7 @@ void warn_about_domains(const EngineConfig& config, const DomainPlan& plan,
     warnings.push_back("domains: " + std::to_string(config.num_domains) + " leave " +
                        std::to_string(slice) + " of " + std::to_string(config.num_chunks()) +
                        " chunks for the keys of one domain in the memory of another; below " +
-                       std::to_string(kSliceChunksAdvised) +
-                       " chunks are evicted while there is room elsewhere");
+                       std::to_string(kSliceChunksAdvised) + " many chunks lie far from their device");
   for (const auto& domain : plan.domains)
     if (plan.pins && domain.cpus.size() < kThreadsOfDomain)
       warnings.push_back("domains: NUMA node " + std::to_string(domain.node) + " has " +

@@ -33,9 +33,11 @@ struct EngineMetricsDeps {
   std::uint64_t chunk_bytes = 0;
   std::uint32_t tokens_per_chunk = 0;  ///< 0: unknown
   std::uint32_t worker_ranks = 0;
+  std::size_t domains = 1;
 };
 
-/// Owns the published totals: each actor sends its own whole, the newest replaces the one before.
+/// Owns the published totals: each actor sends its own whole, the newest replaces the one before. Those of the domains
+/// are added up.
 class EngineMetricsState {
  public:
   static inline const char* name = "kv_offload.engine_metrics";
@@ -47,12 +49,15 @@ class EngineMetricsState {
 
  private:
   void publish(const PublishTotals& m);
+  void add_up_domains();
   void answer(const AnswerStats& m);
   void stop(const StopActor& m);
 
   EngineMetricsActor::pointer self_;
   EngineMetricsDeps deps_;
   EngineStats stats_;
+  std::vector<SchedulerTotals> schedulers_;  // by domain, where there are several
+  std::vector<PrimaryTotals> primaries_;
 };
 
 EngineMetricsActor::behavior_type engine_metrics_actor(

@@ -1,5 +1,6 @@
 #include "kv_offload/actors/engine_runtime.hpp"
 
+#include "kv_offload/actors/domain_calls.hpp"
 #include "kv_offload/actors/engine_log.hpp"
 #include "kv_offload/tiers/secondary_tier_registry.hpp"
 
@@ -39,6 +40,7 @@ Expected<std::unique_ptr<EngineRuntime>> EngineRuntime::start(EngineConfig confi
   auto env = std::make_shared<ActorEnvironment>();
   env->log = make_log(engine->config_.log_level, engine->config_.log);
   env->trace = std::move(trace);
+  if (auto planned = engine->start_domains(*env); !planned) return planned.error();
   engine->parts_.env = std::move(env);
   for (const auto step : {&EngineRuntime::start_admission_state, &EngineRuntime::start_region,
                           &EngineRuntime::start_workers, &EngineRuntime::start_tiers,
@@ -47,9 +49,10 @@ Expected<std::unique_ptr<EngineRuntime>> EngineRuntime::start(EngineConfig confi
   const auto& c = engine->config_;
   for (const auto& note : c.notes) engine->log("info", note);
   for (const auto& warning : c.warnings()) engine->log("warn", warning);
-  engine->log("info", "engine started: " + std::to_string(c.num_chunks()) + " chunks of " +
-                          std::to_string(c.row_bytes()) + " bytes, eviction " + c.eviction_policy + ", " +
-                          std::to_string(engine->parts_.tiers.size()) + " secondary tier(s)");
+  engine->log("info", "engine started: " + std::to_string(engine->parts_.view.num_chunks) +
+                          " chunks of " + std::to_string(c.row_bytes()) + " bytes, eviction " +
+                          c.eviction_policy + ", " + std::to_string(engine->parts_.tiers.size()) +
+                          " secondary tier(s)");
   return engine;
 }
 
@@ -119,7 +122,9 @@ Expected<Ok> EngineRuntime::start_actors() {
 Expected<Ok> EngineRuntime::start_metrics_server() {
   if (!config_.metrics.port) return Ok{};
   health_ = std::make_shared<HealthProbe>(
-      [step = actors_.step](Reply<EngineStats> reply) { caf::anon_send(step, StatsCall{std::move(reply)}); },
+      [step = actors_.steps.front()](Reply<EngineStats> reply) {
+        caf::anon_send(step, StatsCall{std::move(reply)});
+      },
       [failed = parts_.failed] { return failed->name(); });
   auto server = MetricsServer::start(config_.metrics.address, *config_.metrics.port,
                                      [board = parts_.board] { return board->get(); }, metric_definitions(config_),
@@ -152,6 +157,13 @@ void EngineRuntime::stop_actor(Handle& actor, const char* name, MonotonicTime de
   if (!await(*slot, deadline + std::chrono::seconds(1)))
     parts_.env->log("error", std::string(name) + " did not stop in time");
   actor = nullptr;
+}
+
+template <class Handle>
+void EngineRuntime::stop_actors(std::vector<Handle>& actors, const char* name,
+                                MonotonicTime deadline) {
+  for (auto& actor : actors) stop_actor(actor, name, deadline);
+  actors.clear();
 }
 
 bool EngineRuntime::stop_tiers(MonotonicTime deadline) {
@@ -188,9 +200,14 @@ void EngineRuntime::leak_lanes() {
 
 void EngineRuntime::drain(Duration patience) {
   if (health_) health_->begin_shutdown();
-  if (std::exchange(drained_, true) || !actors_.step) return;
+  if (std::exchange(drained_, true) || actors_.steps.empty()) return;
   auto slot = std::make_shared<CompletionSlot<Ok>>(0U);
-  caf::anon_send(actors_.step, DrainCall{true, patience, Reply<Ok>(slot)});
+  ask_all<Ok>(
+      actors_.steps, Reply<Ok>(slot),
+      [&](Reply<Ok> reply) {
+        return DrainCall{true, patience, std::move(reply)};
+      },
+      [](Ok&, Ok) {});
   if (!await(*slot, now() + patience + std::chrono::seconds(1)))
     parts_.env->log("error", "scheduler_step did not answer the drain in time");
 }
@@ -207,8 +224,8 @@ bool EngineRuntime::shutdown(Duration patience) {
   stop_actor(actors_.admission, "admission_controller", deadline);
   if (admission_state_ && !admission_state_->close(std::max(deadline - now(), Duration(std::chrono::seconds(1)))))
     parts_.env->log("error", "admission_state_file: " + config_.admission_state_file + ": not written in time");
-  stop_actor(actors_.primary, "primary_tier", deadline);
-  stop_actor(actors_.step, "scheduler_step", deadline);
+  stop_actors(actors_.primaries, "primary_tier", deadline);
+  stop_actors(actors_.steps, "scheduler_step", deadline);
   stop_actor(actors_.metrics, "engine_metrics", deadline);
   stop_actor(actors_.supervisor, "engine_supervisor", deadline);
   caf_.reset();

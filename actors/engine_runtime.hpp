@@ -8,6 +8,7 @@
 #include "kv_offload/actors/http_health.hpp"
 #include "kv_offload/tiers/primary/region.hpp"
 #include "kv_offload/tiers/secondary_tier.hpp"
+#include "kv_offload/tiers/topology/domain_plan.hpp"
 #include "kv_offload/tiers/workers/worker_hub.hpp"
 
 #include <atomic>
@@ -20,7 +21,7 @@
 
 namespace kv_offload {
 
-/// The parts of a running engine and the order in which they start and stop. Starting: admission's state
+/// The parts of a running engine and the order in which they start and stop. Starting: domains, admission's state
 /// file, region, workers (all have joined and fit together before a tier writes anything), tiers, actor system,
 /// actors, metrics server; an error at any step takes down what had started. Stopping: drain (the metrics
 /// server says so meanwhile), metrics server, workers, sinks, tier actors, lanes, the other actors, the state
@@ -44,7 +45,12 @@ class EngineRuntime {
 
   [[nodiscard]] const EngineConfig& config() const { return config_; }
   [[nodiscard]] PrimaryView view() const { return parts_.view; }
-  [[nodiscard]] const SchedulerStepActor& step() const { return actors_.step; }
+  [[nodiscard]] const std::vector<SchedulerStepActor>& steps() const {
+    return actors_.steps;
+  }  ///< by domain
+  /// Of the processor that the caller runs on.
+  [[nodiscard]] DomainId domain_here() const { return kv_offload::domain_here(plan_); }
+  [[nodiscard]] const DomainMap& domain_map() const { return parts_.map; }
   [[nodiscard]] FailedState& failed() { return *parts_.failed; }
   [[nodiscard]] int metrics_port() const { return metrics_port_; }
   [[nodiscard]] std::optional<bool> all_layers_portable() const;
@@ -52,6 +58,7 @@ class EngineRuntime {
 
  private:
   explicit EngineRuntime(EngineConfig config);
+  Expected<Ok> start_domains(ActorEnvironment& env);
   Expected<Ok> start_admission_state();
   Expected<Ok> start_region();
   Expected<Ok> start_workers();
@@ -61,10 +68,13 @@ class EngineRuntime {
   bool stop_workers(MonotonicTime deadline);
   bool stop_tiers(MonotonicTime deadline);
   template <class Handle>
+  void stop_actors(std::vector<Handle>& actors, const char* name, MonotonicTime deadline);
+  template <class Handle>
   void stop_actor(Handle& actor, const char* name, MonotonicTime deadline);
   void leak_lanes();
 
   EngineConfig config_;
+  DomainPlan plan_;
   EngineParts parts_;
   std::unique_ptr<Region> region_;
   std::unique_ptr<WorkerHub> workers_;

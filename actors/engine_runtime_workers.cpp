@@ -43,11 +43,12 @@ RegionRecord record_of(const EngineConfig& config) {
 
 Expected<Ok> EngineRuntime::start_region() {
   RegionOptions options;
-  options.num_chunks = static_cast<ChunkId>(config_.num_chunks());
+  options.num_chunks = parts_.map.num_chunks();
   options.chunk_bytes = config_.chunk_bytes;
   options.huge_pages = config_.huge_pages;
   options.threads = std::max(1U, std::min(4U, std::thread::hardware_concurrency()));
   options.now = now;
+  if (plan_.pins) options.placement = {parts_.map, plan_.domains, {}};
   // Shared memory has no transparent huge pages where the kernel's shmem_enabled is never, its default.
   if (config_.workers)
     options.shared = RegionSharing{record_of(config_), config_.workers->region_file,

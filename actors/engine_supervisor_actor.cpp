@@ -7,15 +7,17 @@
 #include <caf/system_messages.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include <algorithm>
+
 namespace kv_offload {
 
 EngineSupervisorActor::behavior_type EngineSupervisorState::make_behavior(EngineSupervisorDeps deps) {
   deps_ = std::move(deps);
   self_->set_down_handler([this](caf::down_msg& m) { down(m); });
-  self_->monitor(deps_.step);
+  for (const auto& step : deps_.steps) self_->monitor(step);
   self_->monitor(deps_.tracker);
   self_->monitor(deps_.admission);
-  self_->monitor(deps_.primary);
+  for (const auto& primary : deps_.primaries) self_->monitor(primary);
   self_->monitor(deps_.metrics);
   for (const auto& tier : deps_.tiers) self_->monitor(tier);
   return {handled_by(this, &EngineSupervisorState::stop)};
@@ -27,18 +29,24 @@ void EngineSupervisorState::down(const caf::down_msg& m) {
   for (TierIndex t = 0; t < deps_.tiers.size(); ++t) {
     if (m.source != deps_.tiers[t].address()) continue;
     self_->send(deps_.tracker, TierDown{t, why});
-    self_->send(deps_.step, TierDown{t, why});
+    for (const auto& step : deps_.steps) self_->send(step, TierDown{t, why});
     return;
   }
-  const std::string who = m.source == deps_.step.address()        ? std::string("kv_offload.scheduler_step")
-                          : m.source == deps_.tracker.address()   ? "kv_offload.job_tracker"
-                          : m.source == deps_.admission.address() ? "kv_offload.admission_controller"
-                          : m.source == deps_.primary.address()   ? "kv_offload.primary_tier"
-                                                                  : "kv_offload.engine_metrics";
+  const auto among = [&](const auto& actors) {
+    return std::any_of(actors.begin(), actors.end(),
+                       [&](const auto& actor) { return m.source == actor.address(); });
+  };
+  const std::string who = among(deps_.steps) ? std::string("kv_offload.scheduler_step")
+                          : m.source == deps_.tracker.address() ? "kv_offload.job_tracker"
+                          : m.source == deps_.admission.address()
+                              ? "kv_offload.admission_controller"
+                          : among(deps_.primaries) ? "kv_offload.primary_tier"
+                                                   : "kv_offload.engine_metrics";
   const std::string failure = who + " died: " + caf::to_string(m.reason);
   deps_.env->log("error", "engine failed: " + failure);
   deps_.failed->set(failure);
-  self_->send(deps_.step, StopActor{{}, failure});  // nobody must wait for an answer that cannot come
+  for (const auto& step : deps_.steps)
+    self_->send(step, StopActor{{}, failure});  // nobody must wait for an answer that cannot come
 }
 
 void EngineSupervisorState::stop(const StopActor& m) {

@@ -35,10 +35,10 @@ class FailedState {
 struct EngineSupervisorDeps {
   SharedEnvironment env;
   std::shared_ptr<FailedState> failed;
-  SchedulerStepActor step;
+  std::vector<SchedulerStepActor> steps;  ///< by domain
   JobTrackerActor tracker;
   AdmissionControllerActor admission;
-  PrimaryTierActor primary;
+  std::vector<PrimaryTierActor> primaries;  ///< by domain
   EngineMetricsActor metrics;
   std::vector<SecondaryTierActor> tiers;
 };

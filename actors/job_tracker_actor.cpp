@@ -191,11 +191,32 @@ void JobTrackerState::give_release(std::map<JobId, TrackedJob>::iterator it, boo
 }
 
 void JobTrackerState::send_ends(Ends& ends) {
-  if (!ends.to_primary.ends.empty()) self_->send(deps_.primary, std::move(ends.to_primary));
+  if (!ends.to_primary.ends.empty()) send_to_primaries(std::move(ends.to_primary));
   if (!ends.to_admission.entries.empty() || !ends.to_admission.overdue.empty()) self_->send(deps_.admission, std::move(ends.to_admission));
   for (auto& [step, message] : ends.to_steps)
     if (step) self_->send(caf::actor_cast<SchedulerStepActor>(step), std::move(message));
   if (jobs_.empty()) answer_drains(self_->clock().now());
+}
+
+void JobTrackerState::send_to_primaries(TransfersEnded ended) {
+  if (deps_.primaries.size() == 1) return self_->send(deps_.primaries.front(), std::move(ended));
+  std::vector<TransfersEnded> parts(deps_.primaries.size());
+  for (const auto& end : ended.ends) {
+    std::vector<TransferEnd*> part_of(parts.size(), nullptr);
+    for (std::size_t n = 0; n < end.chunk_ids.size(); ++n) {
+      const auto home = deps_.map.home_of(end.chunk_ids[n]);
+      auto*& part = part_of[home];
+      if (part == nullptr) {
+        part = &parts[home].ends.emplace_back(end);
+        part->chunk_ids.clear();
+        part->fates.clear();
+      }
+      part->chunk_ids.push_back(end.chunk_ids[n]);
+      if (n < end.fates.size()) part->fates.push_back(end.fates[n]);
+    }
+  }
+  for (std::size_t h = 0; h < parts.size(); ++h)
+    if (!parts[h].ends.empty()) self_->send(deps_.primaries[h], std::move(parts[h]));
 }
 
 // -- deadlines ---------------------------------------------------------------------------------------------
@@ -310,7 +331,7 @@ void JobTrackerState::fence(const Fence& m) {
   if (++fences_[m.op] < m.expected) return;
   fences_.erase(m.op);
   if (m.publish) publish_totals();
-  self_->send(deps_.primary, m);
+  for (const auto& primary : deps_.primaries) self_->send(primary, m);
   self_->send(deps_.admission, m);
 }
 

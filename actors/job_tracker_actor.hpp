@@ -1,18 +1,20 @@
 #pragma once
 
+#include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/messages/domain_map.hpp"
+#include "kv_offload/messages/protocol/actor_interfaces.hpp"
+
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "kv_offload/actors/actor_support.hpp"
-#include "kv_offload/messages/protocol/actor_interfaces.hpp"
-
 namespace kv_offload {
 
 struct JobTrackerDeps {
   SharedEnvironment env;
-  PrimaryTierActor primary;
+  std::vector<PrimaryTierActor> primaries;  ///< by domain
+  DomainMap map;
   AdmissionControllerActor admission;
   EngineMetricsActor metrics;
   std::vector<std::string> tier_labels;  ///< by TierIndex, "1:fs"
@@ -87,6 +89,8 @@ class JobTrackerState {
   /// Two deadlines missed, one deadline apart, and nothing in between: the lane has died silently.
   [[nodiscard]] bool is_silent(TierIndex tier, MonotonicTime now);
   void send_ends(Ends& ends);
+  /// To the homes of the jobs' chunks.
+  void send_to_primaries(TransfersEnded ended);
   void answer_drains(MonotonicTime now);
   void publish_totals();
 

@@ -1,5 +1,6 @@
 #include "kv_offload/actors/offload_engine.hpp"
 
+#include "kv_offload/actors/domain_calls.hpp"
 #include "kv_offload/actors/engine_runtime.hpp"
 #include "kv_offload/actors/fork_generation.hpp"
 #include "kv_offload/actors/transfer_params.hpp"
@@ -7,6 +8,7 @@
 #include <caf/send.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include <algorithm>
 #include <mutex>
 #include <shared_mutex>
 
@@ -21,10 +23,26 @@ struct OffloadEngine::Impl {
 
   enum class Kind : std::uint8_t { starts_work, ends_work };
 
-  /// Builds the message with its reply and puts it into the domain's mailbox; every refusal answers at
-  /// once through the same Pending.
+  /// Builds the message with its reply and puts it into the mailbox of the domain that it belongs to.
   template <class T, class Make>
   Pending<T> call(Kind kind, Make make) {
+    return begin<T>(kind,
+                    [&](Reply<T> reply) { send_call(runtime->steps(), make(std::move(reply))); });
+  }
+  /// Asks every domain and puts the answers together.
+  template <class T, class Make, class Add>
+  Pending<T> call_all(Make make, Add add) {
+    return begin<T>(Kind::starts_work, [&](Reply<T> reply) {
+      ask_all<T>(runtime->steps(), std::move(reply), make, add);
+    });
+  }
+  template <class Make>
+  Pending<Ok> call_all(Make make) {
+    return call_all<Ok>(make, [](Ok&, Ok) {});
+  }
+  /// `send` gets the reply and sends it on; every refusal answers at once through the same Pending.
+  template <class T, class Send>
+  Pending<T> begin(Kind kind, Send send) {
     const auto spin = spin_rounds(runtime->config().spin_us);
     const bool takes_credit = kind == Kind::starts_work;
     const auto refuse = [&](OffloadErrc code, std::string why) {
@@ -43,7 +61,7 @@ struct OffloadEngine::Impl {
                                            " calls are outstanding");
     }
     auto slot = std::make_shared<CompletionSlot<T>>(spin, takes_credit ? credits : nullptr, executor);
-    caf::anon_send(runtime->step(), make(Reply<T>(slot)));
+    send(Reply<T>(slot));
     return Pending<T>(std::move(slot));
   }
   template <class T>
@@ -103,10 +121,31 @@ Expected<std::unique_ptr<OffloadEngine>> OffloadEngine::start(EngineConfig confi
       new OffloadEngine(std::make_unique<Impl>(std::move(runtime).value())));
 }
 
+namespace {
+
+/// Every domain asks all homes and tiers, whose chunks each count once: where they were found first.
+void add_forgotten(ForgetSummary& whole, ForgetSummary part) {
+  whole.primary_chunks += part.primary_chunks;
+  whole.tier_chunks += part.tier_chunks;
+  for (auto& line : part.not_forgotten)
+    if (std::find(whole.not_forgotten.begin(), whole.not_forgotten.end(), line) ==
+        whole.not_forgotten.end())
+      whole.not_forgotten.push_back(std::move(line));
+}
+
+}  // namespace
+
 Pending<OpenedRequest> OffloadEngine::new_request(NewRequest request) {
   read_transfer_params(request);
-  return impl_->call<OpenedRequest>(Impl::Kind::starts_work, [&](Reply<OpenedRequest> reply) {
-    return NewRequestCall{std::move(request), std::nullopt, std::move(reply)};
+  const auto& steps = impl_->runtime->steps();
+  if (request.domain && *request.domain >= steps.size())
+    return impl_->refuse_argument<OpenedRequest>("domain: " + std::to_string(*request.domain) +
+                                                 " is not allowed; expected 0 to " +
+                                                 std::to_string(steps.size() - 1));
+  const auto domain = request.domain.value_or(impl_->runtime->domain_here());
+  return impl_->begin<OpenedRequest>(Impl::Kind::starts_work, [&](Reply<OpenedRequest> reply) {
+    caf::anon_send(steps[domain],
+                   NewRequestCall{std::move(request), std::nullopt, std::move(reply)});
   });
 }
 Pending<LookupAnswer> OffloadEngine::lookup(RequestHandle request, KeyList keys, LookupOptions options) {
@@ -192,27 +231,30 @@ Pending<Ok> OffloadEngine::load_blocks(LeaseId lease, BlockList blocks, CopyOpti
   });
 }
 Pending<Ok> OffloadEngine::step_begin() {
-  return impl_->call<Ok>(Impl::Kind::starts_work,
-                         [&](Reply<Ok> reply) { return StepCall{false, {}, std::move(reply)}; });
+  return impl_->call_all([](Reply<Ok> reply) { return StepCall{false, {}, std::move(reply)}; });
 }
 Pending<Ok> OffloadEngine::step_end(ScheduleEnd step) {
-  return impl_->call<Ok>(Impl::Kind::starts_work,
-                         [&](Reply<Ok> reply) { return StepCall{true, std::move(step), std::move(reply)}; });
+  return impl_->call_all([&](Reply<Ok> reply) { return StepCall{true, step, std::move(reply)}; });
 }
 Pending<bool> OffloadEngine::has_pending_work() {
-  return impl_->call<bool>(Impl::Kind::starts_work,
-                           [&](Reply<bool> reply) { return PendingWorkCall{std::move(reply)}; });
+  return impl_->call_all<bool>([](Reply<bool> reply) { return PendingWorkCall{std::move(reply)}; },
+                               [](bool& any, bool one) { any = any || one; });
 }
 Pending<ForgetSummary> OffloadEngine::forget(KeyList keys, std::string tenant) {
   if (impl_->too_many(keys)) return impl_->refuse_keys<ForgetSummary>(keys.size());
-  return impl_->call<ForgetSummary>(Impl::Kind::starts_work, [&](Reply<ForgetSummary> reply) {
-    return ForgetCall{std::make_shared<const KeyList>(std::move(keys)), std::move(tenant), false, std::move(reply)};
-  });
+  const auto shared = std::make_shared<const KeyList>(std::move(keys));
+  return impl_->call_all<ForgetSummary>(
+      [&](Reply<ForgetSummary> reply) {
+        return ForgetCall{shared, tenant, false, std::move(reply)};
+      },
+      add_forgotten);
 }
 Pending<ForgetSummary> OffloadEngine::forget_tenant(std::string tenant) {
-  return impl_->call<ForgetSummary>(Impl::Kind::starts_work, [&](Reply<ForgetSummary> reply) {
-    return ForgetCall{nullptr, std::move(tenant), true, std::move(reply)};
-  });
+  return impl_->call_all<ForgetSummary>(
+      [&](Reply<ForgetSummary> reply) {
+        return ForgetCall{nullptr, tenant, true, std::move(reply)};
+      },
+      add_forgotten);
 }
 Pending<std::vector<OffloadingEvent>> OffloadEngine::take_events() {
   using Events = std::vector<OffloadingEvent>;
@@ -224,8 +266,9 @@ Pending<EngineStats> OffloadEngine::stats() {
                                   [&](Reply<EngineStats> reply) { return StatsCall{std::move(reply)}; });
 }
 Pending<Ok> OffloadEngine::drain() {
-  return impl_->call<Ok>(Impl::Kind::starts_work,
-                         [&](Reply<Ok> reply) { return DrainCall{false, std::nullopt, std::move(reply)}; });
+  return impl_->call_all([](Reply<Ok> reply) {
+    return DrainCall{false, std::nullopt, std::move(reply)};
+  });
 }
 Pending<Ok> OffloadEngine::reset() {
   return impl_->call<Ok>(Impl::Kind::starts_work,

@@ -24,6 +24,7 @@ Histogram to_histogram(const AllocationSizes& sizes) {
 
 PrimaryTierActor::behavior_type PrimaryTierState::make_behavior(PrimaryTierDeps deps) {
   deps_ = std::move(deps);
+  if (deps_.env->enter_domain) deps_.env->enter_domain(deps_.domain, name);
   reuse_ = ReuseTracker(deps_.store_threshold, deps_.max_tracker_size);
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   return {
@@ -42,6 +43,7 @@ PrimaryTierActor::behavior_type PrimaryTierState::make_behavior(PrimaryTierDeps 
       handled_by(this, &PrimaryTierState::take_events),
       handled_by(this, &PrimaryTierState::pin_present),
       handled_by(this, &PrimaryTierState::forget),
+      handled_by(this, &PrimaryTierState::end_claims),
       handled_by(this, &PrimaryTierState::transfers_ended),
       handled_by(this, &PrimaryTierState::fence),
       handled_by(this, &PrimaryTierState::stop),
@@ -55,12 +57,21 @@ SchedulerStepActor PrimaryTierState::sender() const {
 
 // -- lookup ------------------------------------------------------------------------------------------
 
+std::span<const OffloadKey> PrimaryTierState::keys_of(const KeyList& keys,
+                                                      const KeyIdxList& key_idx, std::size_t from) {
+  if (key_idx.empty()) return std::span(keys).subspan(from);
+  keys_.clear();
+  for (const auto i : key_idx) keys_.push_back(keys[i]);
+  return keys_;
+}
+
 void PrimaryTierState::probe(const PrimaryProbe& m) {
   const auto started = self_->clock().now();
   const auto step = sender();
+  const auto keys = keys_of(*m.keys, m.key_idx, m.from);
   PrimaryProbed answer{m.op, {}, 0, {}};
-  answer.states.reserve(m.keys->size() - m.from);
-  deps_.cache->find_all(std::span(*m.keys).subspan(m.from), found_);
+  answer.states.reserve(keys.size());
+  deps_.cache->find_all(keys, found_);
   // Once for all that will be held; a lookup that finds nothing makes no table.
   const auto num_ready = std::count_if(found_.begin(), found_.end(),
                                        [](const auto& found) { return found.state == ChunkState::ready; });
@@ -69,23 +80,25 @@ void PrimaryTierState::probe(const PrimaryProbe& m) {
     held = &holds_[m.request];
     held->reserve(held->size() + static_cast<std::size_t>(num_ready));
   }
-  for (std::uint32_t i = m.from; i < m.keys->size(); ++i) {
-    const auto& key = (*m.keys)[i];
-    const auto found = found_[i - m.from];
+  for (std::size_t at = 0; at < keys.size(); ++at) {
+    const auto& key = keys[at];
+    const auto found = found_[at];
     reuse_.count(key);
     if (found.state == ChunkState::ready) {
       answer.states.push_back(LookupResult::hit);
       if (held != nullptr && !hold_in(*held, m.request, found.chunk, false)) ++answer.unheld;
     } else if (found.state == ChunkState::writing || flights_.contains(key)) {
       answer.states.push_back(LookupResult::hit_pending);
-      if (m.join) join(key, Waiter{step, m.op, i, m.request, m.hold});
+      const auto key_idx =
+          m.key_idx.empty() ? static_cast<std::uint32_t>(m.from + at) : m.key_idx[at];
+      if (m.join) join(key, Waiter{step, m.op, key_idx, m.request, m.hold});
     } else {
       answer.states.push_back(LookupResult::miss);
       if (m.stop_at_miss) break;
     }
   }
   if (held != nullptr && held->empty()) holds_.erase(m.request);
-  if (m.watch) answer.watched = watch(m, answer);
+  if (m.watch) answer.watched = watch(m, answer, keys);
   answer.handler_time = self_->clock().now() - started;
   self_->send(step, std::move(answer));
 }
@@ -125,13 +138,15 @@ void PrimaryTierState::release_holds(const ReleaseHolds& m) {
 void PrimaryTierState::reserve_store(const ReserveStore& m) {
   StoreReserved answer;
   answer.op = m.op;
+  const auto keys = keys_of(*m.keys, m.key_idx);
   KeyIdxList worth;
   KeyList worth_keys;
   if (reuse_.is_active()) {
-    worth = worth_storing(*m.keys);
-    for (const auto i : worth) worth_keys.push_back((*m.keys)[i]);
+    worth = worth_storing(keys);
+    for (const auto i : worth) worth_keys.push_back(keys[i]);
   }
-  if (auto reserved = deps_.cache->reserve_store(reuse_.is_active() ? worth_keys : *m.keys)) {
+  if (auto reserved = deps_.cache->reserve_store(
+          reuse_.is_active() ? std::span<const OffloadKey>(worth_keys) : keys, near(m.request))) {
     answer.ok = true;
     answer.key_idx = std::move(reserved->key_idx);
     if (reuse_.is_active())
@@ -139,16 +154,18 @@ void PrimaryTierState::reserve_store(const ReserveStore& m) {
     answer.chunk_ids = std::move(reserved->chunks);
     answer.evicted = reserved->evicted;
     answer.generations.reserve(answer.chunk_ids.size());
-    for (const auto i : answer.key_idx) key_changed((*m.keys)[i]);
+    for (const auto i : answer.key_idx) key_changed(keys[i]);
     for (const auto chunk : answer.chunk_ids) {
       deps_.view.begin_use(chunk);
       answer.generations.push_back(deps_.cache->generation(chunk));
     }
+    if (!m.key_idx.empty())
+      for (auto& i : answer.key_idx) i = m.key_idx[i];
   }
   self_->send(sender(), std::move(answer));
 }
 
-KeyIdxList PrimaryTierState::worth_storing(const KeyList& keys) {
+KeyIdxList PrimaryTierState::worth_storing(std::span<const OffloadKey> keys) {
   KeyIdxList worth;
   for (std::uint32_t i = 0; i < keys.size(); ++i)
     if (reuse_.is_worth_storing(keys[i])) worth.push_back(i);
@@ -236,10 +253,10 @@ void PrimaryTierState::pin_cascades(const PinCascades& m) {
 
 void PrimaryTierState::pin_leading(const PinLeading& m) {
   LeadingPinned answer{m.op, {}};
-  deps_.cache->find_all(*m.keys, found_);
+  deps_.cache->find_all(keys_of(*m.keys, m.key_idx), found_);
   std::size_t leading = 0;
   while (leading < found_.size() && found_[leading].state == ChunkState::ready) ++leading;
-  leading = deps_.atomic_groups.complete_prefix(*m.keys, leading);
+  if (m.key_idx.empty()) leading = deps_.atomic_groups.complete_prefix(*m.keys, leading);
   answer.chunk_ids.reserve(leading);
   for (std::size_t i = 0; i < leading; ++i) {
     const auto chunk = found_[i].chunk;
@@ -267,14 +284,7 @@ void PrimaryTierState::unpin(const Unpin& m) {
 }
 
 void PrimaryTierState::touch(const TouchKeys& m) {
-  if (m.key_idx.empty()) {
-    deps_.cache->touch(*m.keys);
-    return;
-  }
-  KeyList keys;
-  keys.reserve(m.key_idx.size());
-  for (const auto i : m.key_idx) keys.push_back((*m.keys)[i]);
-  deps_.cache->touch(keys);
+  deps_.cache->touch(keys_of(*m.keys, m.key_idx));
 }
 
 // -- requests, reset, events ------------------------------------------------------------------------------
@@ -306,6 +316,13 @@ void PrimaryTierState::end_request(const EndRequest& m) {
     });
 }
 
+void PrimaryTierState::end_claims(const EndClaims& m) {
+  Resolutions resolutions;
+  for (const auto i : m.key_idx)
+    resolve_flight((*m.keys)[i], kNoChunk, false, m.failure, 0, resolutions);
+  tell(resolutions);
+}
+
 bool PrimaryTierState::forget_key(const OffloadKey& key, Resolutions& resolutions) {
   const auto state = deps_.cache->forget(key);
   // Whoever waits for its bytes must not get them. A claim that has no slot yet goes on: it began after.
@@ -319,8 +336,9 @@ void PrimaryTierState::forget(const ForgetKeys& m) {
   KeysForgotten answer{m.op, 0, 0, {}};
   if (m.keys)
     for (const auto& key : *m.keys) answer.chunks += forget_key(key, resolutions) ? 1U : 0U;
+  const auto& slots = deps_.cache->limits();
   if (m.tenant_salt)
-    for (ChunkId chunk = 0; chunk < deps_.view.num_chunks; ++chunk)
+    for (ChunkId chunk = slots.first_chunk; chunk < slots.first_chunk + slots.num_chunks; ++chunk)
       if (const auto key = deps_.cache->key_of(chunk); key.has_salt(*m.tenant_salt))
         answer.chunks += forget_key(key, resolutions) ? 1U : 0U;
   self_->send(caf::actor_cast<SchedulerStepActor>(m.step), std::move(answer));
@@ -391,7 +409,7 @@ void PrimaryTierState::publish_totals() {
   totals_.reused_in_use = c.reused_in_use;
   totals_.promoted_evicted_unread = c.promotions_evicted_unread;
   totals_.allocation_size = to_histogram(c.allocation_sizes);
-  self_->send(deps_.metrics, PublishTotals{totals_});
+  self_->send(deps_.metrics, PublishTotals{totals_, deps_.domain});
 }
 
 PrimaryTierActor::behavior_type primary_tier_actor(

@@ -28,7 +28,10 @@ struct PrimaryTierDeps {
   bool pin_unread = true;
   std::uint32_t store_threshold = 0;
   std::uint32_t max_tracker_size = 0;
-  AtomicGroups atomic_groups;
+  AtomicGroups
+      atomic_groups;       ///< empty with several domains: a set's chunks may have several homes
+  DomainId domain = 0;     ///< whose home it is
+  std::size_t slices = 1;  ///< of the cache's slots, by domain
 };
 
 /// Owns entries and slots of the keys whose home it is, who waits for a key (single flight), what is
@@ -44,6 +47,7 @@ class PrimaryTierState {
 
   ActorTotals& actor_totals() { return totals_.actor; }
   [[nodiscard]] const ActorEnvironment& environment() const { return *deps_.env; }
+  [[nodiscard]] DomainId domain() const { return deps_.domain; }
 
  private:
   struct Waiter {
@@ -94,6 +98,7 @@ class PrimaryTierState {
   void unpin(const Unpin& m);
   void touch(const TouchKeys& m);
   void end_request(const EndRequest& m);
+  void end_claims(const EndClaims& m);
   void pin_present(const PinPresent& m);
   void forget(const ForgetKeys& m);
   void reset(const ResetPrimary& m);
@@ -121,7 +126,7 @@ class PrimaryTierState {
   void end_waiting_grants(const std::function<bool(const PrimaryGrant&)>& ends);
 
   // watches
-  bool watch(const PrimaryProbe& m, const PrimaryProbed& answer);
+  bool watch(const PrimaryProbe& m, const PrimaryProbed& answer, std::span<const OffloadKey> keys);
   void unwatch(RequestHandle request);
   void lookup_changed(RequestHandle request);
   void key_changed(const OffloadKey& key) {
@@ -136,7 +141,14 @@ class PrimaryTierState {
   void tell(Resolutions& resolutions);
 
   /// Keys of the call that were looked up often enough; the others are counted.
-  [[nodiscard]] KeyIdxList worth_storing(const KeyList& keys);
+  [[nodiscard]] KeyIdxList worth_storing(std::span<const OffloadKey> keys);
+  /// Those of the call's keys that a message is about, one after the other; valid until the next message.
+  std::span<const OffloadKey> keys_of(const KeyList& keys, const KeyIdxList& key_idx,
+                                      std::size_t from = 0);
+  /// The slice that lies near the request's device.
+  [[nodiscard]] std::size_t near(RequestHandle request) const {
+    return request.domain % deps_.slices;
+  }
   bool forget_key(const OffloadKey& key, Resolutions& resolutions);
 
   // ends of jobs
@@ -165,6 +177,7 @@ class PrimaryTierState {
   std::size_t watched_keys_ = 0;                                  // of all watches; bounded by the number of slots
   std::uint64_t promotions_reserved_ = 0;                         // slots being filled by promotions
   std::vector<PrimaryCache::Found> found_;                        // scratch of one probe
+  KeyList keys_;                                                  // scratch of one message
 };
 
 PrimaryTierActor::behavior_type primary_tier_actor(

@@ -137,9 +137,9 @@ void PrimaryTierState::promotion_outcome(const TransferEnd& end, Resolutions& re
     }
     resolve_flight(deps_.cache->key_of(chunk), chunk, true, ResolveFailure::none, end.tier, resolutions);
   }
+  const auto why = end.never_began ? ResolveFailure::unclaimed : ResolveFailure::tier_failed;
   for (const auto chunk : failed)
-    resolve_flight(deps_.cache->key_of(chunk), kNoChunk, true, ResolveFailure::tier_failed, end.tier,
-                   resolutions);
+    resolve_flight(deps_.cache->key_of(chunk), kNoChunk, true, why, end.tier, resolutions);
   deps_.cache->drop_writing(failed, !end.quiesced);
 }
 
@@ -165,7 +165,7 @@ void PrimaryTierState::cascade_quiesced(const TransferEnd& end) {
 
 /// A job from before a reset: its slots were marked busy and quarantined then.
 void PrimaryTierState::stale_end(const TransferEnd& end) {
-  if (!end.quiesced) return;
+  if (!end.quiesced || end.never_began) return;  // slots that were given back went with the reset
   for (const auto chunk : end.chunk_ids) {
     deps_.view.end_use(chunk);
     deps_.cache->release_quarantined(chunk);

@@ -121,7 +121,8 @@ void PrimaryTierState::answer_grant(const SchedulerStepActor& step, const Primar
   }
   std::vector<ChunkId> chunks;
   const auto asked = std::min<std::size_t>(wanted_keys.size(), room);
-  const auto granted = deps_.cache->reserve_promotion(std::span(wanted_keys).first(asked), chunks);
+  const auto granted =
+      deps_.cache->reserve_promotion(std::span(wanted_keys).first(asked), chunks, near(m.request));
   for (std::size_t w = 0; w < wanted.size(); ++w) {
     const auto n = wanted[w];
     const auto& key = wanted_keys[w];

@@ -13,7 +13,8 @@
 namespace kv_offload {
 
 /// One watch per request, its latest. False: nobody will tell, the answer must not be kept.
-bool PrimaryTierState::watch(const PrimaryProbe& m, const PrimaryProbed& answer) {
+bool PrimaryTierState::watch(const PrimaryProbe& m, const PrimaryProbed& answer,
+                             std::span<const OffloadKey> keys) {
   unwatch(m.request);
   const bool any_hit = std::find(answer.states.begin(), answer.states.end(), LookupResult::hit) != answer.states.end();
   // Unheld hits may be evicted at any time; a reuse tracker counts every lookup.
@@ -21,10 +22,10 @@ bool PrimaryTierState::watch(const PrimaryProbe& m, const PrimaryProbed& answer)
   Watch watch{sender(), m.op, {}};
   for (std::size_t at = 0; at < answer.states.size(); ++at) {
     if (answer.states[at] == LookupResult::hit) continue;
-    watch.keys.push_back((*m.keys)[m.from + at]);
+    watch.keys.push_back(keys[at]);
     if (answer.states[at] == LookupResult::miss && m.prefix) break;
   }
-  if (watched_keys_ + watch.keys.size() > deps_.view.num_chunks) return false;
+  if (watched_keys_ + watch.keys.size() > deps_.cache->limits().num_chunks) return false;
   watched_keys_ += watch.keys.size();
   for (const auto& key : watch.keys) watched_[key].push_back(m.request);
   watches_.emplace(m.request, std::move(watch));

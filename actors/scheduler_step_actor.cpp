@@ -14,6 +14,11 @@ namespace kv_offload {
 
 SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerStepDeps deps) {
   deps_ = std::move(deps);
+  if (deps_.env->enter_domain) deps_.env->enter_domain(deps_.domain, name);
+  homes_ = PrimaryHomes(self_, deps_.map, std::move(deps_.primaries), deps_.atomic_groups);
+  next_op_ =
+      OpId{deps_.domain} << 48;  // the tracker and the tiers keep calls of all domains in one table
+  next_order_ = std::uint64_t{deps_.domain} << 48;
   tier_alive_.assign(deps_.tiers.size(), true);
   totals_.lookups.resize(deps_.tiers.size() + 1);
   for (auto& l : totals_.lookups) {
@@ -48,19 +53,24 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
       handled_by(this, &S::store_blocks),
       handled_by(this, &S::load_blocks),
       handled_by(this, &S::store_job),
-      handled_by(this, &S::lookup_probed),
-      handled_by(this, &S::lookup_claimed),
-      handled_by(this, &S::lookup_granted),
-      handled_by(this, &S::store_reserved),
-      handled_by(this, &S::store_published),
-      handled_by(this, &S::load_pinned),
-      handled_by(this, &S::lookup_resolved),
-      handled_by(this, &S::primary_reset),
-      handled_by(this, &S::events_taken),
+      gathered(&S::lookup_probed),
+      gathered(&S::lookup_claimed),
+      gathered(&S::lookup_granted),
+      gathered(&S::store_reserved),
+      gathered(&S::store_published),
+      gathered(&S::load_pinned),
+      handled_by(this, &S::keys_resolved),
+      gathered(&S::primary_reset),
+      gathered(&S::events_taken),
       handled_by(this, &S::fence_reached),
-      handled_by(this, &S::present_pinned),
-      handled_by(this, &S::keys_forgotten),
+      gathered(&S::present_pinned),
+      gathered(&S::keys_forgotten),
       handled_by(this, &S::lookup_changed),
+      handled_by(this, &S::meet_peers),
+      handled_by(this, &S::pause),
+      handled_by(this, &S::peer_paused),
+      handled_by(this, &S::resume),
+      handled_by(this, &S::fence),
       handled_by(this, &S::store_admitted),
       handled_by(this, &S::lookup_admitted),
       handled_by(this, &S::lookup_gated),
@@ -183,7 +193,7 @@ void SchedulerStepState::touch(const TouchCall& m) {
   const auto excluded = request->context->excluded_tier;
   for (TierIndex t = 0; t < deps_.tiers.size(); ++t)
     if (tier_alive_[t] && deps_.traits[t].wants_touch && excluded != t) self_->send(deps_.tiers[t], TouchKeys{keys, fresh});
-  self_->send(deps_.primary, TouchKeys{keys, std::move(fresh)});
+  homes_.send(TouchKeys{keys, std::move(fresh)});
   m.reply.deliver(Ok{});
 }
 
@@ -192,7 +202,7 @@ void SchedulerStepState::abort(const AbortCall& m) {
   if (request == nullptr) return;
   drop_memo(*request);
   end_waits_of(m.request, OffloadErrc::aborted, "the request was aborted");
-  self_->send(deps_.primary, EndRequest{m.request});
+  homes_.send(EndRequest{m.request});
   m.reply.deliver(Ok{});
 }
 
@@ -204,7 +214,7 @@ void SchedulerStepState::finish(const FinishCall& m) {
   request->finished = true;
   drop_memo(*request);
   by_req_id_.erase(request->context->request.req_id);
-  self_->send(deps_.primary, EndRequest{m.request});
+  homes_.send(EndRequest{m.request});
   m.reply.deliver(request->summary);
   maybe_forget(m.request);
 }
@@ -300,7 +310,7 @@ void SchedulerStepState::publish_totals() {
   if (deps_.external_expired) totals_.external_expired = deps_.external_expired->load(std::memory_order_relaxed);
   totals_.jobs_numbered = next_job_;
   if (deps_.worker_stats) totals_.workers = deps_.worker_stats();
-  self_->send(deps_.metrics, PublishTotals{totals_});
+  self_->send(deps_.metrics, PublishTotals{totals_, deps_.domain});
 }
 
 void SchedulerStepState::stop(const StopActor& m) {

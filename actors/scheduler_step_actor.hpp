@@ -3,6 +3,7 @@
 #include "kv_offload/actors/actor_support.hpp"
 #include "kv_offload/actors/load_costs.hpp"
 #include "kv_offload/actors/lookup_op.hpp"
+#include "kv_offload/actors/primary_homes.hpp"
 #include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/protocol/actor_interfaces.hpp"
 
@@ -21,13 +22,14 @@ namespace kv_offload {
 
 struct SchedulerStepDeps {
   SharedEnvironment env;
-  PrimaryTierActor primary;
+  std::vector<PrimaryTierActor> primaries;  ///< by domain
   AdmissionControllerActor admission;
   JobTrackerActor tracker;
   std::vector<SecondaryTierActor> tiers;
   std::vector<TierTraits> traits;  ///< co-indexed
   EngineMetricsActor metrics;
   DomainId domain = 0;
+  DomainMap map;
   std::uint64_t chunk_bytes = 0;   ///< row length
   std::uint32_t jobs_max = 0;
   std::uint32_t requests_max = 0;
@@ -59,6 +61,7 @@ class SchedulerStepState {
 
   ActorTotals& actor_totals() { return totals_.actor; }
   [[nodiscard]] const ActorEnvironment& environment() const { return *deps_.env; }
+  [[nodiscard]] DomainId domain() const { return deps_.domain; }
 
  private:
   /// What one request has had of one tier, for the gates.
@@ -193,7 +196,8 @@ class SchedulerStepState {
     }
   };
   struct FenceOp {
-    std::uint32_t waiting = 2;  ///< FenceReached from primary and from admission
+    std::size_t waiting =
+        0;  ///< FenceReached from every primary and from admission; for stats also from the peers
     MonotonicTime deadline;
     std::optional<Reply<Ok>> step;
     std::optional<Reply<EngineStats>> stats;
@@ -213,7 +217,15 @@ class SchedulerStepState {
     bool change_revision = false;
     std::string revision, error;
     std::uint32_t revisions_open = 0;
+    std::size_t peers_open = 0;  ///< that have not paused
     Reply<Ok> reply;
+  };
+  /// A reset that the step of domain 0 leads.
+  struct Pause {
+    OpId op = 0;
+    caf::strong_actor_ptr leader;
+    MonotonicTime deadline;
+    bool answered = false;
   };
 
   // facade calls
@@ -251,6 +263,7 @@ class SchedulerStepState {
   void lookup_admitted(const PromotionsDecided& m);
   void lookup_granted(const PrimaryGranted& m);
   void lookup_resolved(const KeysResolved& m);
+  void keys_resolved(const KeysResolved& m);
   void store_reserved(const StoreReserved& m);
   void store_published(const StorePublished& m);
   void store_admitted(const CascadesDecided& m);
@@ -270,6 +283,18 @@ class SchedulerStepState {
   void tier_down(const TierDown& m);
   void stop(const StopActor& m);
   void tick(const Tick& m);
+
+  // other domains
+  void meet_peers(const MeetPeers& m);
+  void pause(const PauseStep& m);
+  void peer_paused(const StepPaused& m);
+  void resume(const ResumeStep& m);
+  void fence(const Fence& m);
+  [[nodiscard]] bool resetting() const { return reset_.has_value() || pause_.has_value(); }
+  /// Waits end, and nothing new becomes a job.
+  void begin_reset();
+  void begin_epoch(Epoch epoch);
+  void forget_what_was_there();
 
   // lookup flow
   void advance_lookup(LookupOp& op);
@@ -326,9 +351,23 @@ class SchedulerStepState {
   void push_forgets();
 
   // shared
+  /// A primary tier's answer; handled when the last home has given its part.
+  template <class Answer>
+  auto gathered(void (SchedulerStepState::*handler)(const Answer&)) {
+    return [this, count = handled_by(this, &SchedulerStepState::count_message<Answer>),
+            handler](const Answer& part) {
+      count(part);
+      homes_.answered(
+          part, [this, handler](const Answer& whole) { (this->*handler)(whole); },
+          [this](const KeysResolved& early) { lookup_resolved(early); });
+    };
+  }
+  template <class Message>
+  void count_message(const Message&) {}
   /// The request's own keys: salted, if it belongs to a tenant. Null: refused, and answered.
   template <class T>
   SharedKeys keys_of(const Request& request, const SharedKeys& keys, const Reply<T>& reply);
+  [[nodiscard]] std::uint64_t chunks_elsewhere(const std::vector<ChunkId>& chunks) const;
   [[nodiscard]] std::size_t chunks_to_store(const Request& request, std::size_t keys, const StoreOptions& options) const;
   void tell_tiers(Request& request);
   void answer_opened(std::map<OpId, OpenRequestOp>::iterator op);
@@ -342,7 +381,9 @@ class SchedulerStepState {
   template <class T>
   bool refuses_lease(const Reply<T>& reply);
   JobId next_job() { return {deps_.domain, next_job_++}; }
-  bool jobs_fit(std::size_t n) const { return open_jobs_ + pending_loads_.size() + n <= deps_.jobs_max; }
+  [[nodiscard]] bool jobs_fit(std::size_t n) const {
+    return open_jobs_ + pending_loads_.size() + n <= deps_.jobs_max;
+  }
   void start_fence(FenceOp op, bool publish);
   void send_fence(OpId id, bool publish);
   [[nodiscard]] bool flows_running() const;
@@ -352,6 +393,9 @@ class SchedulerStepState {
 
   SchedulerStepActor::pointer self_;
   SchedulerStepDeps deps_;
+  PrimaryHomes homes_;
+  std::vector<SchedulerStepActor> peers_;  ///< of the other domains; domain 0 only
+  std::optional<Pause> pause_;
   SchedulerTotals totals_;
   std::vector<VerdictCounts> verdicts_;  ///< by tier, cumulative
   LoadCosts load_costs_{0};
@@ -422,7 +466,7 @@ bool SchedulerStepState::refuses_lease(const Reply<T>& reply) {
 /// Calls that start work are refused during a reset; calls that end work never ask.
 template <class T>
 bool SchedulerStepState::refuses_work(const Reply<T>& reply) {
-  if (!reset_) return false;
+  if (!resetting()) return false;
   reply.fail(OffloadErrc::resetting, "a reset is running: ask again when it has ended");
   return true;
 }

@@ -26,13 +26,13 @@ void SchedulerStepState::store_published(const StorePublished& m) {
   totals_.device_stored_chunks += m.published;
   if (auto* request = find_request(op.request)) request->summary.stored_chunks += m.published;
   if (!m.forgotten.empty()) op.lease.leave_out(m.forgotten);
-  if (!reset_ && m.published > 0 && op.lease.below_floor > 0) split_below_floor(op);
-  const bool cut_by_reset = reset_ && m.published > 0 && !op.tiers.empty();
+  if (!resetting() && m.published > 0 && op.lease.below_floor > 0) split_below_floor(op);
+  const bool cut_by_reset = resetting() && m.published > 0 && !op.tiers.empty();
   if (cut_by_reset) {  // no cascade may start any more: its slots are about to be forgotten
     drop_offered(op.tiers, m.published, DropReason::reset);
-    self_->send(deps_.primary, PinCascades{op.lease.chunk_ids, 0, op.lease.epoch});
+    homes_.send(PinCascades{op.lease.chunk_ids, 0, op.lease.epoch});
   } else if (m.published > 0 && op.tiers.empty() && !deps_.tiers.empty()) {
-    self_->send(deps_.primary, PinCascades{op.lease.chunk_ids, 0, op.lease.epoch});
+    homes_.send(PinCascades{op.lease.chunk_ids, 0, op.lease.epoch});
   }
   if (op.lease.chunk_ids.empty() || m.published == 0 || op.tiers.empty() || cut_by_reset) return end_cascade(it);
   self_->send(deps_.admission, AdmitCascades{m.op, op.context, op.lease.keys, op.tiers, deps_.chunk_bytes});
@@ -60,8 +60,9 @@ void SchedulerStepState::store_admitted(const CascadesDecided& m) {
       if (request != nullptr) request->summary.refused_chunks += chunks;
       continue;
     }
-    if (reset_ || !jobs_fit(track.jobs.size() + 1)) {
-      const auto why = static_cast<std::size_t>(reset_ ? DropReason::reset : DropReason::jobs_full);
+    if (resetting() || !jobs_fit(track.jobs.size() + 1)) {
+      const auto why =
+          static_cast<std::size_t>(resetting() ? DropReason::reset : DropReason::jobs_full);
       offer.cascades_dropped[why].add(chunks, deps_.chunk_bytes);
       withdrawn.entries.push_back({verdict.ticket, static_cast<std::uint32_t>(chunks)});
       continue;
@@ -83,8 +84,8 @@ void SchedulerStepState::store_admitted(const CascadesDecided& m) {
     if (request != nullptr) request->summary.cascaded_chunks += chunks;
   }
   // The hold becomes the admitted tiers' pins before any lane can hear of the jobs.
-  self_->send(deps_.primary,
-              PinCascades{op.lease.chunk_ids, static_cast<std::uint32_t>(track.jobs.size()), op.lease.epoch});
+  homes_.send(PinCascades{op.lease.chunk_ids, static_cast<std::uint32_t>(track.jobs.size()),
+                          op.lease.epoch});
   if (!withdrawn.entries.empty()) self_->send(deps_.admission, std::move(withdrawn));
   open_jobs_ += track.jobs.size();
   StoreJobPlan plan;
@@ -177,7 +178,7 @@ void SchedulerStepState::store_job(const StoreJobCall& m) {
 void SchedulerStepState::cascade_present(OpId id, PresentOp op, KeyIdxList key_idx) {
   if (auto* request = find_request(op.request)) ++request->open_stores;
   op.epoch = epoch_;
-  self_->send(deps_.primary, PinPresent{id, op.keys, std::move(key_idx), op.park});
+  homes_.send(PinPresent{id, op.keys, std::move(key_idx), op.park});
   presents_[id] = std::move(op);
 }
 

@@ -35,6 +35,12 @@ void SchedulerStepState::send_fence(OpId id, bool publish) {
   std::uint32_t alive = 0;
   for (std::size_t t = 0; t < deps_.tiers.size(); ++t) alive += tier_alive_[t] ? 1U : 0U;
   const Fence fence{id, caf::actor_cast<caf::strong_actor_ptr>(self_), publish, std::max(alive, 1U)};
+  auto& waiting = fences_.at(id).waiting;
+  waiting = homes_.count() + 1;
+  if (publish) {  // the other domains' numbers, too
+    waiting += peers_.size();
+    for (const auto& peer : peers_) self_->send(peer, fence);
+  }
   if (alive == 0) return self_->send(deps_.tracker, fence);
   for (std::size_t t = 0; t < deps_.tiers.size(); ++t)
     if (tier_alive_[t]) self_->send(deps_.tiers[t], fence);
@@ -50,7 +56,7 @@ void SchedulerStepState::fence_reached(const FenceReached& m) {
     self_->send(deps_.metrics, AnswerStats{*op.stats});
   }
   if (op.events) {  // primary first, then the tiers in order
-    self_->send(deps_.primary, TakeEvents{m.op});
+    homes_.send(TakeEvents{m.op});
     op.sources = 1;
     for (std::size_t t = 0; t < deps_.tiers.size(); ++t) {
       if (!tier_alive_[t]) continue;
@@ -86,8 +92,9 @@ bool SchedulerStepState::flows_running() const {
   for (const auto& [id, op] : presents_)
     if (op.parked == 0) return true;
   for (const auto& [id, op] : lookups_)
-    if (op.phase != LookupOp::Phase::probing && op.phase != LookupOp::Phase::queued &&
-        op.phase != LookupOp::Phase::waiting)
+    if (op.phase != LookupOp::Phase::probing && op.phase != LookupOp::Phase::waiting &&
+        (op.phase != LookupOp::Phase::queued ||
+         resetting()))  // a reset has ended its place in line
       return true;
   return false;
 }
@@ -110,8 +117,12 @@ void SchedulerStepState::push_drains_and_reset() {
     op.sent = true;
     self_->send(deps_.tracker, DrainJobs{id, op.cancel_queued, op.deadline});
   }
+  if (pause_ && !pause_->answered && (!busy || now >= pause_->deadline)) {
+    pause_->answered = true;
+    self_->send(caf::actor_cast<SchedulerStepActor>(pause_->leader), StepPaused{pause_->op});
+  }
   if (!reset_ || reset_->second.phase != ResetOp::Phase::flows) return;
-  if (busy && now < reset_->second.deadline) return;
+  if ((busy || reset_->second.peers_open > 0) && now < reset_->second.deadline) return;
   reset_->second.phase = ResetOp::Phase::draining;
   self_->send(deps_.tracker, DrainJobs{reset_->first, true, reset_->second.deadline});
 }
@@ -122,9 +133,9 @@ void SchedulerStepState::jobs_drained(const JobsDrained& m) {
     if (!m.drained)
       deps_.env->log("warn", "reset: " + std::to_string(m.busy_chunks.size()) +
                                  " chunks are still in transfer; their slots are quarantined");
-    ++epoch_;
+    begin_epoch(epoch_ + 1);
     self_->send(deps_.tracker, NewEpoch{epoch_});
-    self_->send(deps_.primary, ResetPrimary{m.op, epoch_, m.busy_chunks});
+    homes_.send(ResetPrimary{m.op, epoch_, m.busy_chunks});
     return;
   }
   const auto it = drains_.find(m.op);
@@ -145,29 +156,38 @@ void SchedulerStepState::reset(const ResetCall& m) {
   op.change_revision = m.change_revision;
   op.revision = m.revision;
   op.reply = m.reply;
+  const auto id = next_op_++;
+  op.peers_open = peers_.size();
+  for (const auto& peer : peers_) self_->send(peer, PauseStep{id, op.deadline});
+  reset_.emplace(id, std::move(op));
+  begin_reset();
+  push_drains_and_reset();
+}
+
+void SchedulerStepState::begin_reset() {
   ++memo_epoch_;
-  reset_.emplace(next_op_++, std::move(op));
   std::vector<RequestHandle> waiting;
   for (const auto& [id, lookup_op] : lookups_) waiting.push_back(lookup_op.request->handle);
   for (const auto handle : waiting) {
     end_waits_of(handle, OffloadErrc::resetting, "a reset began");
-    self_->send(deps_.primary, EndRequest{handle});  // also out of the line for slots
+    homes_.send(EndRequest{handle});  // also out of the line for slots
   }
   drop_pending_loads();
   std::vector<OpId> parked;
   for (const auto& [id, present] : presents_)
     if (present.parked > 0) parked.push_back(id);
   for (const auto id : parked) drop_parked(id, DropReason::reset);
-  push_drains_and_reset();
+}
+
+void SchedulerStepState::begin_epoch(Epoch epoch) {
+  epoch_ = epoch;
+  homes_.set_epoch(epoch);
 }
 
 void SchedulerStepState::primary_reset(const PrimaryReset& m) {
   if (!reset_ || reset_->first != m.op) return;
   self_->send(deps_.admission, ResetAdmission{});
-  for (auto& [handle, request] : requests_) {
-    request.touched.clear();
-    request.refused_once.clear();
-  }
+  forget_what_was_there();
   if (reset_->second.change_revision) {
     reset_->second.phase = ResetOp::Phase::revision;
     for (std::size_t t = 0; t < deps_.tiers.size(); ++t) {
@@ -193,6 +213,7 @@ void SchedulerStepState::finish_reset(std::string error) {
   if (reset_->second.change_revision && error.empty() && deps_.revise_workers)
     deps_.revise_workers(reset_->second.revision);
   reset_.reset();
+  for (const auto& peer : peers_) self_->send(peer, ResumeStep{epoch_});
   if (error.empty()) reply.deliver(Ok{});
   else reply.fail(OffloadErrc::unsupported, std::move(error));
 }

@@ -38,7 +38,7 @@ void SchedulerStepState::start_forget_round(OpId id, ForgetOp& op) {
   op.began = next_op_;
   op.waiting = 1 + deps_.tiers.size();
   const ForgetKeys forget{id, caf::actor_cast<caf::strong_actor_ptr>(self_), op.keys, op.salt};
-  self_->send(deps_.primary, forget);
+  homes_.send(forget);
   self_->send(deps_.tracker, forget);
 }
 

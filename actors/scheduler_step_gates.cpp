@@ -183,7 +183,7 @@ void SchedulerStepState::split_below_floor(CascadeOp& op) {
   lower.tiers = others;
   op.lease.leave_out(leading);
   if (others.empty()) {
-    self_->send(deps_.primary, PinCascades{lower.lease.chunk_ids, 0, lower.lease.epoch});
+    homes_.send(PinCascades{lower.lease.chunk_ids, 0, lower.lease.epoch});
     return;
   }
   ++request->open_stores;

@@ -66,8 +66,9 @@ void SchedulerStepState::lookup(const LookupCall& m) {
   op.patience = allowed / 2;
   ++request->open_ops;
   const bool no_tier = first_allowed_tier(op, 0) == deps_.tiers.size();
-  self_->send(deps_.primary, PrimaryProbe{id, m.request, op.keys, m.options.hold, op.waits_for_landing(),
-                                          op.prefix() && no_tier, op.on_device, op.asked_keys != nullptr, op.prefix()});
+  homes_.send(PrimaryProbe{id, m.request, op.keys, m.options.hold, op.waits_for_landing(),
+                           op.prefix() && no_tier, op.on_device, op.asked_keys != nullptr,
+                           op.prefix()});
 }
 
 /// How many of the first keys the caller says its device holds. They are named so that the tiers can be
@@ -243,8 +244,8 @@ void SchedulerStepState::claim_tier_hits(LookupOp& op, KeyIdxList hits) {
   }
   op.phase = LookupOp::Phase::claiming;
   op.claimed = std::move(hits);
-  self_->send(deps_.primary, PrimaryClaim{op.op, op.request->handle, op.keys, op.claimed, op.options.hold,
-                                          op.waits_for_landing()});
+  homes_.send(PrimaryClaim{op.op, op.request->handle, op.keys, op.claimed, op.options.hold,
+                           op.waits_for_landing()});
 }
 
 void SchedulerStepState::lookup_claimed(const PrimaryClaimed& m) {
@@ -295,7 +296,7 @@ void SchedulerStepState::lookup_admitted(const PromotionsDecided& m) {
                      KeyIdxList(cut, op.claimed.end()), op.options.hold, op.waits_for_landing() && !op.answered, op.deadline,
                      op.patience, op.request->request.priority};
   op.claimed.erase(cut, op.claimed.end());
-  self_->send(deps_.primary, std::move(grant));
+  homes_.send(std::move(grant));
 }
 
 /// Siblings are refused together: those of a refused chunk give their admission back.
@@ -329,8 +330,11 @@ void SchedulerStepState::lookup_granted(const PrimaryGranted& m) {
   op.phase = LookupOp::Phase::granting;
   submit_promotions(op, m, too_late);
   tell_growth(op);
-  if (too_late) return give_up_lookup(op, GiveUpReason::deadline);
-  advance_lookup(op);
+  if (too_late)
+    give_up_lookup(op, GiveUpReason::deadline);
+  else
+    advance_lookup(op);
+  if (resetting()) push_drains_and_reset();  // it may have been the last that the reset waits for
 }
 
 namespace {
@@ -354,6 +358,14 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     const auto i = op.claimed[n];
     const auto tier = static_cast<TierIndex>(op.found_in[i] - 1);
     auto& dropped = totals_.offers[tier].promotions_dropped;
+    if (m.states[n] == GrantState::granted && resetting()) {
+      // Whoever stood before it in line was ended by the reset: its turn came too late to load anything. The slots
+      // go with the reset.
+      ++withdrawn[op.tickets[n]];
+      dropped[static_cast<std::size_t>(DropReason::reset)].add(1, deps_.chunk_bytes);
+      op.state[i] = LookupOp::Key::gave_up;
+      continue;
+    }
     if (m.states[n] == GrantState::granted) {
       op.state[i] = LookupOp::Key::loading;
       auto& job = jobs[tier];

@@ -10,6 +10,12 @@
 // How a lookup ends: its promotions landed, it gives up, or its request does; the answer and what is counted.
 namespace kv_offload {
 
+void SchedulerStepState::keys_resolved(const KeysResolved& m) {
+  homes_.note(m);
+  lookup_resolved(m);
+}
+
+/// Entries of keys that are on their way for nobody are ignored.
 void SchedulerStepState::lookup_resolved(const KeysResolved& m) {
   std::vector<OpId> waiting, growing;
   std::map<OpId, KeyIdxList> unparked;
@@ -95,9 +101,9 @@ void SchedulerStepState::settle_lookup(LookupOp& op) {
   const auto usable = op.polled() ? op.reach() : answer.leading_hits;
   for (auto i = static_cast<std::uint32_t>(op.answered ? op.on_device : usable); i < op.size(); ++i)
     if (LookupOp::resolved_hit(op.state[i]) && (op.answered || op.prefix())) beyond.push_back(i);
-  if (!beyond.empty()) self_->send(deps_.primary, ReleaseHolds{op.request->handle, op.keys, std::move(beyond)});
+  if (!beyond.empty()) homes_.send(ReleaseHolds{op.request->handle, op.keys, std::move(beyond)});
   const auto handle = op.request->handle;
-  if (op.answered) self_->send(deps_.primary, EndRequest{handle});
+  if (op.answered) homes_.send(EndRequest{handle});
   auto* request = find_request(handle);
   if (request != nullptr) {
     note_lookup(op, *request, answer);

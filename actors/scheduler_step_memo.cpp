@@ -58,6 +58,7 @@ bool SchedulerStepState::may_keep(const LookupOp& op, const Request& request, co
 }
 
 void SchedulerStepState::lookup_changed(const LookupChanged& m) {
+  homes_.note(m);
   if (const auto it = lookups_.find(m.op); it != lookups_.end()) it->second.watched = false;
   if (auto* request = find_request(m.request); request != nullptr && request->memo && request->memo->op == m.op)
     request->memo = nullptr;

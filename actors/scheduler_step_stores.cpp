@@ -37,7 +37,7 @@ void SchedulerStepState::prepare_store(const PrepareStoreCall& m) {
   ++request->open_ops;
   ++request->open_stores;
   prepare_stores_.emplace(id, PrepareStoreOp{m.request, keys, m.options.first_token, capped, m.reply});
-  self_->send(deps_.primary, ReserveStore{id, m.request, std::move(keys)});
+  homes_.send(ReserveStore{id, m.request, std::move(keys)});
 }
 
 /// How many of the leading `keys` the request may store: max_offload_tokens, and the prompt's end where it
@@ -91,6 +91,7 @@ void SchedulerStepState::store_reserved(const StoreReserved& m) {
       return *op.first_token + (i + 1ULL) * deps_.tokens_per_chunk <= request->save_floor;
     }));
   const LeaseId lease_id{deps_.domain, next_lease_++};
+  totals_.remote_stored_chunks += chunks_elsewhere(m.chunk_ids);
   leases_.emplace(lease_id, std::move(lease));
   if (request != nullptr) ++request->open_leases;
   op.reply.deliver(StorePlan{lease_id, m.key_idx, m.chunk_ids, m.evicted, op.capped});
@@ -103,6 +104,14 @@ void SchedulerStepState::store_reserved(const StoreReserved& m) {
   cascade_present(next_op_++,
                   PresentOp{op.request, request->context, op.keys, request->request_level_tiers, true, epoch_, 0, {}, {}},
                   std::move(present));
+}
+
+/// How many lie in another domain's memory.
+std::uint64_t SchedulerStepState::chunks_elsewhere(const std::vector<ChunkId>& chunks) const {
+  if (deps_.map.domains == 1) return 0;
+  return static_cast<std::uint64_t>(std::count_if(chunks.begin(), chunks.end(), [&](auto chunk) {
+    return deps_.map.domain_of(chunk) != deps_.domain;
+  }));
 }
 
 void SchedulerStepState::complete_store(const CompleteStoreCall& m) {
@@ -127,8 +136,8 @@ void SchedulerStepState::complete_store(const CompleteStoreCall& m) {
     if (!op.context || op.context->excluded_tier != t) op.tiers.push_back(t);
   const auto id = next_op_++;
   const bool hold = m.options.success && !deps_.tiers.empty() && !op.lease.chunk_ids.empty();
-  self_->send(deps_.primary, PublishStore{id, op.lease.chunk_ids, op.lease.generations, m.options.success,
-                                          hold, op.lease.epoch});
+  homes_.send(PublishStore{id, op.lease.chunk_ids, op.lease.generations, m.options.success, hold,
+                           op.lease.epoch});
   cascades_.emplace(id, std::move(op));
 }
 
@@ -144,7 +153,7 @@ void SchedulerStepState::prepare_load(const PrepareLoadCall& m) {
   const auto id = next_op_++;
   ++request->open_ops;
   prepare_loads_.emplace(id, PrepareLoadOp{m.request, m.reply});
-  self_->send(deps_.primary, PinLeading{id, m.request, std::move(keys)});
+  homes_.send(PinLeading{id, m.request, std::move(keys)});
 }
 
 void SchedulerStepState::load_pinned(const LeadingPinned& m) {
@@ -158,6 +167,7 @@ void SchedulerStepState::load_pinned(const LeadingPinned& m) {
     request->summary.loaded_chunks += m.chunk_ids.size();
   }
   totals_.device_loaded_chunks += m.chunk_ids.size();
+  totals_.remote_loaded_chunks += chunks_elsewhere(m.chunk_ids);
   const LeaseId lease_id{deps_.domain, next_lease_++};
   leases_.emplace(lease_id, Lease{op.request, false, epoch_, {}, m.chunk_ids, {}, 0, self_->clock().now()});
   op.reply.deliver(LoadPlan{lease_id, m.chunk_ids});
@@ -173,7 +183,7 @@ void SchedulerStepState::complete_load(const CompleteLoadCall& m) {
   leases_.erase(it);
   if (!lease.copy_failed)
     load_costs_.copied(lease.chunk_ids.size(), self_->clock().now() - lease.opened_at);
-  self_->send(deps_.primary, Unpin{lease.chunk_ids, lease.epoch});
+  homes_.send(Unpin{lease.chunk_ids, lease.epoch});
   if (auto* request = find_request(lease.request)) --request->open_leases;
   m.reply.deliver(Ok{});
   maybe_forget(lease.request);

@@ -7,34 +7,38 @@
 
 namespace kv_offload {
 
-void WorkerSink::open(SchedulerStepActor step) {
+void WorkerSink::open(std::vector<SchedulerStepActor> steps) {
   const std::scoped_lock lock(mutex_);
-  step_ = std::move(step);
+  steps_ = std::move(steps);
+}
+
+void WorkerSink::send(const WorkerReport& report) {
+  for (const auto& step : steps_) caf::anon_send(step, report);
 }
 
 void WorkerSink::close() {
   const std::scoped_lock lock(mutex_);
-  step_ = nullptr;
+  steps_.clear();
   kept_.reset();
 }
 
 void WorkerSink::order_outcome(OrderOutcome outcome) {
   const std::scoped_lock lock(mutex_);
-  if (!step_) return;
+  if (steps_.empty()) return;
   if (outcome.success) {
     kept_ = std::move(outcome);
     return;
   }
   const auto id = outcome.id;
-  caf::anon_send(step_, WorkerReport{id, std::move(outcome), false});
+  send({id, std::move(outcome), false});
 }
 
 void WorkerSink::order_quiesced(std::uint64_t id) {
   const std::scoped_lock lock(mutex_);
-  if (!step_) return;
+  if (steps_.empty()) return;
   WorkerReport report{id, std::nullopt, true};
   if (kept_ && kept_->id == id) report.outcome = std::exchange(kept_, std::nullopt);
-  caf::anon_send(step_, std::move(report));
+  send(report);
 }
 
 }  // namespace kv_offload

@@ -55,7 +55,7 @@ struct SimEngine::Impl {
     auto slot = std::make_shared<CompletionSlot<T>>(0U);
     auto message = make(Reply<T>(slot));
     if (then) slot->on_ready(std::move(then));
-    caf::anon_send(actors.step, std::move(message));
+    caf::anon_send(actors.steps.front(), std::move(message));
   }
   template <class Actor>
   void stop(Actor& actor) {
@@ -123,8 +123,8 @@ SimEngine::~SimEngine() {
   for (auto& tier : impl.actors.tiers) impl.stop(tier);
   impl.stop(impl.actors.tracker);
   impl.stop(impl.actors.admission);
-  impl.stop(impl.actors.primary);
-  impl.stop(impl.actors.step);
+  for (auto& primary : impl.actors.primaries) impl.stop(primary);
+  for (auto& step : impl.actors.steps) impl.stop(step);
   impl.stop(impl.actors.metrics);
   impl.stop(impl.actors.supervisor);
   impl.scheduler().run();

@@ -155,6 +155,8 @@ struct SchedulerTotals {
   std::uint64_t external_requests = 0;     ///< that tiers asked on behalf of others
   std::uint64_t external_expired = 0;      ///< calls through a handle that had been revoked
   std::uint64_t forgotten_chunks = 0;      ///< removed from the primary tier by forget
+  std::uint64_t remote_stored_chunks = 0;  ///< that found room in another domain's memory only
+  std::uint64_t remote_loaded_chunks = 0;  ///< that the device read from another domain's memory
   CopyTotals store_copies, load_copies;    ///< by the workers
   WorkerHubStats workers;                  ///< no ranks: none are configured
 };
@@ -281,6 +283,14 @@ struct TierActorTotals {
   std::vector<MetricSample> samples;
 };
 
+/// What one domain's actors and memory had to do; sums of them are in SchedulerTotals and PrimaryTotals.
+struct DomainTotals {
+  ActorTotals scheduler_step, primary_tier;
+  std::uint64_t requests_started = 0;
+  std::uint64_t resident = 0;  ///< gauge: chunks whose home it is
+  std::uint64_t remote_stored_chunks = 0, remote_loaded_chunks = 0;
+};
+
 /// Everything the engine counts, taken behind a fence: all results tracked before the call are in it.
 struct EngineStats {
   std::vector<std::string> tier_labels;  ///< [0] "0:primary", [1+t] tier t
@@ -293,6 +303,7 @@ struct EngineStats {
   AdmissionActorTotals admission;
   std::vector<TierActorTotals> tiers;
   ActorTotals supervisor, metrics;
+  std::vector<DomainTotals> domains;
 };
 
 /// One promise of the engine and whether the numbers agree with it.

@@ -40,6 +40,9 @@ struct NewRequest {
   /// Higher goes first where requests stand in line for slots, and where loads are submitted together. Equal ones
   /// by arrival. Nobody waits behind higher ones for more than a quarter of its lookup's time.
   std::int32_t priority = 0;
+  /// The domain that serves the request and near whose memory its chunks are stored: that of its device. Unset: the
+  /// domain of the processor that new_request is called on.
+  std::optional<DomainId> domain = {};
 };
 
 /// Which chunks of a request its caller is to offer to prepare_store.

@@ -24,6 +24,8 @@ using SchedulerStepActor = caf::typed_actor<
     event<StorePublished>, event<LeadingPinned>, event<KeysResolved>, event<PrimaryReset>,
     event<EventsTaken>, event<FenceReached>, event<PresentPinned>, event<KeysForgotten>,
     event<LookupChanged>,
+    // scheduler_steps of other domains
+    event<MeetPeers>, event<PauseStep>, event<StepPaused>, event<ResumeStep>, event<Fence>,
     // admission_controller
     event<CascadesDecided>, event<PromotionsDecided>, event<LookupGated>,
     // secondary_tier
@@ -41,8 +43,8 @@ using PrimaryTierActor = caf::typed_actor<
     event<PrimaryProbe>, event<PrimaryClaim>, event<PrimaryGrant>, event<ReleaseHolds>,
     event<ReserveStore>, event<PublishStore>, event<PinCascades>, event<PinLeading>, event<Unpin>,
     event<TouchKeys>, event<EndRequest>, event<ResetPrimary>, event<TakeEvents>, event<PinPresent>,
-    event<ForgetKeys>,
-    // job_tracker
+    event<ForgetKeys>, event<EndClaims>,
+    // job_tracker; scheduler_step for slots it gives back
     event<TransfersEnded>, event<Fence>,
     // supervisor, itself
     event<StopActor>, event<Tick>>;
@@ -57,7 +59,7 @@ using AdmissionControllerActor = caf::typed_actor<
     // supervisor, itself
     event<TierDown>, event<StopActor>, event<Tick>>;
 
-/// One per domain. Owns every job from registration to its two ends, and its deadline.
+/// One per engine: it sees batches, never keys. Owns every job from registration to its two ends, and its deadline.
 using JobTrackerActor = caf::typed_actor<
     // scheduler_step
     event<TrackJobs>, event<DrainJobs>, event<NewEpoch>, event<ForgetKeys>,

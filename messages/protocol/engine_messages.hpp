@@ -25,13 +25,35 @@ struct Tick {
 struct Fence {
   static constexpr std::string_view kName = "Fence";
   OpId op = 0;
-  caf::strong_actor_ptr step;  ///< who gets FenceReached, from primary and from admission
+  caf::strong_actor_ptr step;  ///< who gets FenceReached, from every primary and from admission
   bool publish = false;
   std::uint32_t expected = 0;  ///< how many copies reach the tracker before it passes one on
 };
 struct FenceReached {
   static constexpr std::string_view kName = "FenceReached";
   OpId op = 0;
+};
+
+// -- scheduler_step ↔ scheduler_step, with several domains ---------------------------------------------
+
+/// Start-up wiring, sent to the step of domain 0 before any call: it leads what concerns the whole engine.
+struct MeetPeers {
+  static constexpr std::string_view kName = "MeetPeers";
+  std::vector<caf::strong_actor_ptr> peers;
+};
+/// A reset begins: waits end, no work starts until ResumeStep. Answered when no flow can become a job any more.
+struct PauseStep {
+  static constexpr std::string_view kName = "PauseStep";
+  OpId op = 0;
+  MonotonicTime deadline;
+};
+struct StepPaused {
+  static constexpr std::string_view kName = "StepPaused";
+  OpId op = 0;
+};
+struct ResumeStep {
+  static constexpr std::string_view kName = "ResumeStep";
+  Epoch epoch = 0;
 };
 
 /// Forgets `keys`, or everything of one tenant. scheduler_step → primary_tier, and → tracker → every tier:
@@ -77,6 +99,7 @@ struct TierPublished {
 struct PublishTotals {
   static constexpr std::string_view kName = "PublishTotals";
   std::variant<SchedulerTotals, TrackerTotals, PrimaryTotals, AdmissionActorTotals, TierPublished> totals;
+  DomainId domain = 0;  ///< of a scheduler_step or primary_tier
 };
 struct AnswerStats {
   static constexpr std::string_view kName = "AnswerStats";

@@ -19,6 +19,9 @@ using KeyIdxList = std::vector<std::uint32_t>;
 
 // -- scheduler_step → primary_tier and back ---------------------------------------------------------
 
+/// Messages that name keys by `key_idx` say in it which of `keys` they are about; where it may be empty, that means all.
+/// With several domains each home gets the message with its own keys, and the answers become one (PrimaryHomes).
+
 /// Which of the call's keys are here? With `hold`, hits are held for the request. With `join`, keys
 /// being written are joined: their end comes as KeysResolved, and if they arrive they are held.
 /// `stop_at_miss`: nothing behind the first miss can matter to the call.
@@ -33,11 +36,13 @@ struct PrimaryProbe {
   std::uint32_t from = 0;  ///< keys before it are not asked about: the device has them
   bool watch = false;      ///< tell LookupChanged when the answer would be another one
   bool prefix = false;     ///< with `watch`: keys behind the first miss do not matter
+  KeyIdxList key_idx = {};  ///< empty: all from `from` on
 };
 struct PrimaryProbed {
   static constexpr std::string_view kName = "PrimaryProbed";
   OpId op = 0;
-  std::vector<LookupResult> states;  ///< from `from` on: hit, hit_pending or miss; shorter with stop_at_miss
+  std::vector<LookupResult>
+      states;  ///< co-indexed with the keys asked about: hit, hit_pending or miss; shorter with stop_at_miss
   std::uint32_t unheld = 0;
   Duration handler_time{};
   bool watched = false;  ///< LookupChanged will come, once, if anything changes
@@ -108,6 +113,7 @@ struct ReserveStore {
   OpId op = 0;
   RequestHandle request;
   SharedKeys keys;
+  KeyIdxList key_idx = {};  ///< empty: all
 };
 struct StoreReserved {
   static constexpr std::string_view kName = "StoreReserved";
@@ -167,6 +173,7 @@ struct PinLeading {
   OpId op = 0;
   RequestHandle request;
   SharedKeys keys;
+  KeyIdxList key_idx = {};  ///< empty: all
 };
 struct LeadingPinned {
   static constexpr std::string_view kName = "LeadingPinned";
@@ -194,6 +201,14 @@ enum class ResolveFailure : std::uint8_t {
   none, tier_failed, refused, no_space, store_failed, forgotten,
   unclaimed,  ///< whoever was to load it ended before it had a slot: the next may
 };
+/// Ends claims that no PrimaryGrant will come for. Unanswered.
+struct EndClaims {
+  static constexpr std::string_view kName = "EndClaims";
+  SharedKeys keys;
+  KeyIdxList key_idx;
+  ResolveFailure failure = ResolveFailure::unclaimed;  ///< what those hear who joined them
+};
+
 /// Primary → scheduler_step: keys that open calls waited for.
 struct KeysResolved {
   static constexpr std::string_view kName = "KeysResolved";
@@ -231,6 +246,8 @@ struct TransferEnd {
   Epoch epoch = 0;
   std::vector<ChunkId> chunk_ids;
   std::vector<KeyFate> fates;  ///< with outcome; co-indexed; empty: all failed
+  bool never_began =
+      false;  ///< slots granted and given back: whoever waits for their keys may load them
 };
 struct TransfersEnded {
   static constexpr std::string_view kName = "TransfersEnded";

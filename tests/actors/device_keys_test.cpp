@@ -319,7 +319,7 @@ TEST_CASE("a tier that dies while a silent probe is open leaves nothing behind",
   e.tier().answers_probes = false;
   const auto r = prompt(e);
   REQUIRE(e.lookup(r, keys("k", 3), device(3)).answered());
-  caf::anon_send(e.actors.step, TierDown{0, "test"});
+  caf::anon_send(e.actors.steps.front(), TierDown{0, "test"});
   e.run();
   REQUIRE(e.finish(r));
   e.advance(200ms);

@@ -39,8 +39,9 @@ struct Growing {
         })) {
     auto inner = std::make_shared<CompletionSlot<LookupAnswer>>(0U);
     answer_behind(growth, *inner, answer);
-    caf::anon_send(e.actors.step, LookupCall{request, std::make_shared<const KeyList>(keys), how,
-                                             Reply<LookupAnswer>(inner), growth});
+    caf::anon_send(e.actors.steps.front(),
+                   LookupCall{request, std::make_shared<const KeyList>(keys), how,
+                              Reply<LookupAnswer>(inner), growth});
     e.run();
   }
   Expected<LookupAnswer> get() {

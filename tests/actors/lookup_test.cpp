@@ -74,8 +74,10 @@ TEST_CASE("a storm is one load also when admission allows few promotions", "[act
   std::vector<std::shared_ptr<CompletionSlot<LookupAnswer>>> slots;
   for (const auto r : requests) {
     slots.push_back(std::make_shared<CompletionSlot<LookupAnswer>>(0U));
-    caf::anon_send(e.actors.step, LookupCall{r, std::make_shared<const KeyList>(keys("k", 3)), {},
-                                             Reply<LookupAnswer>(slots.back())});
+    caf::anon_send(e.actors.steps.front(), LookupCall{r,
+                                                      std::make_shared<const KeyList>(keys("k", 3)),
+                                                      {},
+                                                      Reply<LookupAnswer>(slots.back())});
   }
   e.run();
   REQUIRE(e.tier().jobs.size() == 1);

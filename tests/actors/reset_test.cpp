@@ -108,6 +108,32 @@ TEST_CASE("an open lookup is answered when a reset begins", "[actor][reset]") {
   e.require_promises();
 }
 
+TEST_CASE("who stands in line for slots when a reset begins loads nothing afterwards",
+          "[actor][reset][grants]") {
+  VirtualEngine::Options o;
+  o.chunks = 16;
+  o.primary = PrimaryConfig{0.0, 0.5, 0.5};
+  o.pin_share = 1;
+  VirtualEngine e(o);
+  for (const auto* name : {"h", "a", "b"})
+    for (const auto& key : keys(name, 8)) e.tier().present.insert(key);
+  const auto holder = e.request("holder"), a = e.request("a"), b = e.request("b");
+  REQUIRE(e.lookup(holder, keys("h", 8)).get()->promoted == 8);
+  const auto first = e.lookup(a, keys("a", 6)), second = e.lookup(b, keys("b", 6));
+  CHECK_FALSE(first.answered());
+  CHECK_FALSE(second.answered());
+  const auto jobs = e.tier().submitted.size();
+  REQUIRE(reset(e).get());
+  CHECK(first.get().error().code == OffloadErrc::resetting);
+  CHECK(second.get().error().code == OffloadErrc::resetting);
+  CHECK(e.tier().submitted.size() ==
+        jobs);  // the end of the first made room for the second: too late
+  CHECK(e.stats().primary.resident == 0);
+  CHECK(e.lookup(a, keys("a", 6)).get()->leading_hits == 6);
+  for (const auto r : {holder, a, b}) REQUIRE(e.finish(r));
+  e.require_promises();
+}
+
 TEST_CASE("drain answers when no job is active, or by its deadline", "[actor]") {
   VirtualEngine e({});
   e.tier().automatic = false;
@@ -161,7 +187,7 @@ TEST_CASE("the death of a stateful actor names a failed state", "[actor]") {
   e.tier().answers_probes = false;
   const auto r = e.request();
   const auto open = e.lookup(r, keys("k", 1));
-  caf::anon_send_exit(e.actors.primary, caf::exit_reason::kill);
+  caf::anon_send_exit(e.actors.primaries.front(), caf::exit_reason::kill);
   e.run();
   CHECK(open.get().error().code == OffloadErrc::engine_failed);
   REQUIRE_FALSE(e.log.empty());

@@ -2,7 +2,7 @@
 
 // Helpers of tests over the real engine: real threads, real memory, real files.
 #include "kv_offload/actors/offload_engine.hpp"
-#include "kv_offload/tiers/tier_faults.hpp"
+#include "kv_offload/tests/support/secondary_tier_config.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -26,16 +26,6 @@ struct TempDir {
   ~TempDir() { std::filesystem::remove_all(path); }
   std::string path;
 };
-
-inline SecondaryTierConfig fs_tier(const std::string& root, std::shared_ptr<TierFaults> faults = nullptr) {
-  SecondaryTierConfig tier;
-  tier.type = "fs";
-  ConfigNode::Object keys;
-  keys.emplace("root_dir", ConfigNode(ConfigNode::Value(root)));
-  tier.node = ConfigNode(ConfigNode::Value(keys));
-  tier.faults = std::move(faults);
-  return tier;
-}
 
 inline EngineConfig small_config() {
   EngineConfig config;

@@ -57,9 +57,11 @@ VirtualEngine::VirtualEngine(Options options)
   };
   EngineParts parts;
   parts.env = env;
+  if (options.shuffle != 0) shuffle_.emplace(options.shuffle);
   parts.failed = std::make_shared<FailedState>();
   parts.board = std::make_shared<StatsBoard>();
   parts.view = PrimaryView{memory_.data(), 4096, 4096, options.chunks, in_use_.get()};
+  parts.map = DomainMap{options.domains, options.chunks / (options.domains * options.domains)};
   parts.admission_keeping = options.keeping;
   parts.labels.push_back(primary_label());
   for (std::size_t t = 0; t < options.tiers; ++t) {
@@ -100,11 +102,20 @@ VirtualEngine::~VirtualEngine() {
   for (auto& tier : actors.tiers) stop(tier);
   stop(actors.tracker);
   stop(actors.admission);
-  stop(actors.primary);
-  stop(actors.step);
+  for (auto& primary : actors.primaries) stop(primary);
+  for (auto& step : actors.steps) stop(step);
   stop(actors.metrics);
   stop(actors.supervisor);
   run();
+}
+
+void VirtualEngine::run() {
+  if (!shuffle_) return static_cast<void>(scheduler().run());
+  auto& ready = scheduler().jobs;
+  while (!ready.empty()) {
+    std::swap(ready.front(), ready[(*shuffle_)() % ready.size()]);
+    scheduler().run_once();
+  }
 }
 
 void VirtualEngine::advance(Duration d) {
@@ -120,10 +131,11 @@ OpenedRequest VirtualEngine::request(const std::string& id, TierFilter filter) {
 }
 
 OpenedRequest VirtualEngine::request(NewRequest request, std::optional<TierIndex> excluded) {
-  auto call = start<OpenedRequest>([&](Reply<OpenedRequest> reply) {
-    return NewRequestCall{std::move(request), excluded, std::move(reply)};
-  });
-  auto handle = call.get();
+  auto slot = std::make_shared<CompletionSlot<OpenedRequest>>(0U);
+  caf::anon_send(actors.steps.at(request.domain.value_or(0)),
+                 NewRequestCall{std::move(request), excluded, Reply<OpenedRequest>(slot)});
+  run();
+  auto handle = Call<OpenedRequest>{slot}.get();
   REQUIRE(handle);
   return *handle;
 }
@@ -194,7 +206,12 @@ LookupResult VirtualEngine::poll(RequestHandle request, const OffloadKey& key) {
 }
 
 void VirtualEngine::step(bool ends, ScheduleEnd end) {
-  REQUIRE(start<Ok>([&](Reply<Ok> reply) { return StepCall{ends, std::move(end), std::move(reply)}; }).get());
+  REQUIRE(start_all<Ok>(
+              [&](Reply<Ok> reply) {
+                return StepCall{ends, end, std::move(reply)};
+              },
+              [](Ok&, Ok) {})
+              .get());
 }
 
 void VirtualEngine::touch(RequestHandle request, const KeyList& keys) {
@@ -211,13 +228,22 @@ std::vector<OffloadingEvent> VirtualEngine::take_events() {
 }
 
 Expected<ForgetSummary> VirtualEngine::forget(const KeyList& keys, const std::string& tenant, bool whole_tenant) {
-  return start<ForgetSummary>([&](Reply<ForgetSummary> reply) {
-           return ForgetCall{std::make_shared<const KeyList>(keys), tenant, whole_tenant, std::move(reply)};
-         }).get();
+  return start_all<ForgetSummary>(
+             [&](Reply<ForgetSummary> reply) {
+               return ForgetCall{std::make_shared<const KeyList>(keys), tenant, whole_tenant,
+                                 std::move(reply)};
+             },
+             [](ForgetSummary& whole, const ForgetSummary& part) {
+               whole.primary_chunks += part.primary_chunks;
+               whole.tier_chunks += part.tier_chunks;
+             })
+      .get();
 }
 
 bool VirtualEngine::has_pending_work() {
-  return *start<bool>([](Reply<bool> reply) { return PendingWorkCall{std::move(reply)}; }).get();
+  return *start_all<bool>([](Reply<bool> reply) { return PendingWorkCall{std::move(reply)}; },
+                          [](bool& any, bool one) { any = any || one; })
+              .get();
 }
 
 void VirtualEngine::allocated(RequestHandle request, std::uint64_t device_tokens) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "kv_offload/actors/domain_calls.hpp"
 #include "kv_offload/actors/engine_actors.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
 #include "kv_offload/messages/protocol/actor_interfaces.hpp"
@@ -7,13 +8,13 @@
 
 #include <caf/all.hpp>
 #include <caf/scheduler/test_coordinator.hpp>
-
 #include <catch2/catch.hpp>
 
 #include <deque>
 #include <functional>
 #include <map>
 #include <optional>
+#include <random>
 #include <set>
 
 namespace kv_offload::test {
@@ -122,6 +123,9 @@ class VirtualEngine {
  public:
   struct Options {
     std::uint32_t chunks = 16;
+    DomainId domains = 1;  ///< `chunks` is a multiple of its square
+    std::uint64_t shuffle =
+        0;  ///< seed: actors take their turns in a random order; 0: in that of their messages
     std::size_t tiers = 1;
     std::string admission = {};  ///< JSON of admission_policy
     double pin_share = 0.4;
@@ -143,7 +147,7 @@ class VirtualEngine {
   explicit VirtualEngine(Options options);
   ~VirtualEngine();
 
-  void run() { scheduler().run(); }
+  void run();
   /// Moves time on in ticks and lets everything due happen.
   void advance(Duration d);
   caf::scheduler::test_coordinator& scheduler() {
@@ -163,7 +167,16 @@ class VirtualEngine {
   template <class T, class Make>
   Call<T> start(Make make) {
     auto slot = std::make_shared<CompletionSlot<T>>(0U);
-    caf::anon_send(actors.step, make(Reply<T>(slot)));
+    send_call(actors.steps, make(Reply<T>(slot)));
+    run();
+    return {slot};
+  }
+
+  /// The same to every domain.
+  template <class T, class Make, class Add>
+  Call<T> start_all(Make make, Add add) {
+    auto slot = std::make_shared<CompletionSlot<T>>(0U);
+    ask_all<T>(actors.steps, Reply<T>(slot), make, add);
     run();
     return {slot};
   }
@@ -215,6 +228,7 @@ class VirtualEngine {
   std::vector<std::shared_ptr<ParentGate>> gates_;
   std::shared_ptr<WorkerSink> worker_sink_;
   std::vector<std::string> trace_;
+  std::optional<std::mt19937_64> shuffle_;
 };
 
 /// Keys "<name>0" … of one prefix.
