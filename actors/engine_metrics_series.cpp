@@ -47,7 +47,8 @@ EngineSeries histogram(std::string name, std::string help, std::string when,
 const std::vector<EngineSeries>& engine_series() {
   static const std::vector<EngineSeries> kTable = [] {
     std::vector<EngineSeries> table;
-    for (auto part : {reference_series, tier_series, primary_series, worker_series, work_series}) {
+    for (auto part : {reference_series, tier_series, primary_series, worker_series, domain_series,
+                      work_series}) {
       auto rows = part();
       std::move(rows.begin(), rows.end(), std::back_inserter(table));
     }

@@ -48,6 +48,7 @@ std::vector<EngineSeries> reference_series();  ///< under the reference's names,
 std::vector<EngineSeries> tier_series();       ///< ours, by tier
 std::vector<EngineSeries> primary_series();    ///< ours, of the primary tier
 std::vector<EngineSeries> worker_series();     ///< copies by the engine's workers
+std::vector<EngineSeries> domain_series();     ///< NUMA domains
 std::vector<EngineSeries> work_series();       ///< ours, of requests, jobs, admission and actors
 
 // -- rows ----------------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
 #include "kv_offload/actors/c_api/c_api_keys.hpp"
 #include "kv_offload/actors/c_api/c_api_structs.hpp"
 
+#include <limits>
+
 using namespace kv_offload;
 using namespace kv_offload::c_api;
 
@@ -37,6 +39,9 @@ int kvo_new_request(kvo_engine* engine, const kvo_request_options* given, kvo_re
     announced.priority = static_cast<std::int32_t>(options.priority);
     if (announced.priority != options.priority)
       return not_allowed("options.priority", std::to_string(options.priority), "-2147483648 to 2147483647");
+    if (options.domain > std::numeric_limits<DomainId>::max())
+      return not_allowed("options.domain", std::to_string(options.domain), "1 + a domain, or 0");
+    if (options.domain > 0) announced.domain = static_cast<DomainId>(options.domain - 1);
     const auto opened = e.new_request(std::move(announced)).get();
     if (!opened) return code_of(opened);
     *request = number_of(opened->handle);

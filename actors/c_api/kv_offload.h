@@ -27,7 +27,7 @@ extern "C" {
 
 /* Grows when something is added; a library of a higher number serves programs of a lower one. What breaks
  * programs changes the name of the shared library (libkv_offload.so.0) instead. */
-#define KVO_ABI_VERSION 2u /* 2: events, rows, copies by workers, prefetch, priorities */
+#define KVO_ABI_VERSION 3u /* 2: events, rows, copies by workers, prefetch, priorities; 3: domains */
 KVO_API uint32_t kvo_abi_version(void); /* of the library that is loaded */
 KVO_API const char* kvo_version(void);  /* of its release, "0.1.0" */
 
@@ -141,6 +141,8 @@ typedef struct kvo_request_options {
   const char* kv_transfer_params; /* the client's JSON object as it came: which tiers, how many tokens; NULL: none */
   /* since ABI 2 */
   int64_t priority; /* higher goes first where slots are short; 32 bits of it */
+  /* since ABI 3 */
+  uint64_t domain; /* 1 + the NUMA domain that serves it, that of its device; 0: of the calling processor */
 } kvo_request_options;
 
 typedef enum kvo_offload_policy {

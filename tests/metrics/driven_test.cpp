@@ -22,7 +22,7 @@ std::string family_of(const Exposition& page, const std::string& sample) {
 std::vector<Workload> driven_workloads() {
   std::vector<Workload> all;
   for (auto part : {transfer_workloads, memory_workloads, gate_workloads, caller_workloads,
-                    file_workloads, worker_workloads})
+                    file_workloads, worker_workloads, domain_workloads})
     for (auto& workload : part()) all.push_back(std::move(workload));
   return all;
 }

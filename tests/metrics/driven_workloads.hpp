@@ -29,6 +29,7 @@ std::vector<Workload> memory_workloads();    ///< what the primary tier keeps an
 std::vector<Workload> gate_workloads();      ///< slow-tier admission and the lookup gate
 std::vector<Workload> file_workloads();      ///< a file tier with a capacity
 std::vector<Workload> worker_workloads();    ///< copies by the engine's workers
+std::vector<Workload> domain_workloads();    ///< several NUMA domains
 std::vector<Workload> caller_workloads();    ///< limits of requests, polling, tiers that ask
 
 /// How samples of the first driven tier and of the primary tier begin and are labelled.

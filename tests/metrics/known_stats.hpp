@@ -21,6 +21,7 @@ inline EngineStats unpublished_stats() {
   stats.chunk_bytes = 4096;
   stats.tokens_per_chunk = 16;
   stats.worker_ranks = 2;
+  stats.domains.resize(2);
   return stats;
 }
 
@@ -203,6 +204,8 @@ inline EngineStats known_stats() {
   a.stale_tickets = 404;
   a.tickets_open = 405;
   a.balance_violation = "tier 1:fs: admitted 5, accounted for 4";
+  stats.domains[0] = {{}, {}, 701, 702, 703, 704};
+  stats.domains[1] = {{}, {}, 801, 802, 803, 804};
   stats.supervisor = {501, 502};
   stats.metrics = {601, 602};
   fill_primary(stats.primary);
