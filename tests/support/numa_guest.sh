@@ -106,7 +106,7 @@ done
 ((disk == 0)) || machine+=(-drive "file=$work/disk,format=raw,if=virtio,cache=none,aio=threads")
 
 timeout "$limit" qemu-system-x86_64 "${machine[@]}" < /dev/null 2>&1 | tr -d '\r' | tee "$work/out" |
-  sed '/^guest ended with status /d' || true
+  sed '/^guest ended with status /d; /reboot: Power down/d' || true
 status=$(sed -n 's/^guest ended with status //p' "$work/out" | tail -1)
 [[ -n $status ]] || echo "numa_guest.sh: the guest did not end in $limit s, or not by itself"
 exit "${status:-125}"

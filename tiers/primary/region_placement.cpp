@@ -116,10 +116,9 @@ std::vector<DomainBytes> domain_bytes(const PrimaryView& rows, const DomainMap& 
   const std::uint64_t slice = rows.row_bytes * map.slice_chunks;
   const std::uint64_t slices = std::uint64_t{map.domains} * map.domains;
   for (std::uint64_t i = 0; i < slices; ++i) {
-    const std::uint64_t begin = i * slice / page_bytes * page_bytes;
-    const std::uint64_t end = (i + 1) * slice;
-    const bool last = i + 1 == slices;
-    const DomainBytes run{begin, (end + (last ? page_bytes - 1 : 0)) / page_bytes * page_bytes,
+    const std::uint64_t up = i + 1 == slices ? page_bytes - 1 : page_bytes / 2;
+    const DomainBytes run{(i * slice + page_bytes / 2) / page_bytes * page_bytes,
+                          ((i + 1) * slice + up) / page_bytes * page_bytes,
                           static_cast<DomainId>(i % map.domains)};
     if (run.begin < run.end) runs.push_back(run);
   }

@@ -38,8 +38,9 @@ struct DomainBytes {
   std::uint64_t begin = 0, end = 0;
   DomainId domain = 0;
 };
-/// The slices of every home, in the order in which they lie. A page that two slices share goes to the second. The last
-/// one ends with the mapping's last page.
+/// The slices of every home, in the order in which they lie. A page that two slices share goes to the one that has more
+/// of it: with explicit huge pages rows at a border may lie up to 1 MiB deep in the other's memory, unless slices are
+/// whole huge pages. The last one ends with the mapping's last page.
 [[nodiscard]] std::vector<DomainBytes> domain_bytes(const PrimaryView& rows, const DomainMap& map,
                                                     std::uint64_t page_bytes);
 
