@@ -74,10 +74,9 @@ TEST_CASE("a value of the wrong type or range is one line: path, value, what is 
       {R"("admission_policy": "always_admit")",
        "admission_policy: \"always_admit\" is not allowed; expected an object with a type, or "
        "null"},
-      {R"("domains": 2)",
-       "domains: 2 is not allowed; expected auto, off or 1: this version runs one domain"},
+      {R"("domains": 65)", "domains: 65 is not allowed; expected auto, off or a number in [1, 64]"},
       {R"("domains": "all")",
-       "domains: \"all\" is not allowed; expected auto, off or 1: this version runs one domain"},
+       "domains: \"all\" is not allowed; expected auto, off or a number in [1, 64]"},
       {R"("io": "aio")", "io: \"aio\" is not allowed; expected one of: auto, uring, threads"},
       {R"("io": 8)", "io: 8 is not allowed; expected one of: auto, uring, threads"},
       {R"("store_threshold": -1)",

@@ -23,7 +23,7 @@ TEST_CASE("every key of a document arrives in the configuration", "[config]") {
       "inference_engine": "other", "parallelism_agnostic": true, "replicated_layout": true,
       "canonical_format": "v1", "tenant": "t",
       "kv_cache_groups": [{"tokens_per_block": 8, "layer_names": ["l0", "l1"]}, {}]},
-    "revision": "r2", "domains": "auto", "io": "uring",
+    "revision": "r2", "domains": 4, "topology": "synthetic:NUMANode:4 PU:2", "io": "uring",
     "deadlines": {"load_ms": 1, "store_ms": 2, "probe_ms": 3, "lookup_ms": 4, "unread_ms": 5,
                   "drain_ms": 6, "shutdown_ms": 7},
     "jobs_max": 11, "probes_max": 12, "calls_max": 13, "keys_max": 14, "requests_max": 15,
@@ -72,7 +72,8 @@ TEST_CASE("every key of a document arrives in the configuration", "[config]") {
   CHECK(c.identity.kv_cache_groups[0].tokens_per_block == 8);
   CHECK(c.identity.kv_cache_groups[0].layer_names == std::vector<std::string>{"l0", "l1"});
   CHECK(c.identity.kv_cache_groups[1].tokens_per_block == 16);
-  CHECK(c.domains == 1);
+  CHECK(c.domains == "4");
+  CHECK(c.topology == "synthetic:NUMANode:4 PU:2");
   CHECK(c.io == "uring");
   CHECK(c.deadlines.load == 1ms);
   CHECK(c.deadlines.store == 2ms);

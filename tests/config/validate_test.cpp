@@ -343,8 +343,8 @@ TEST_CASE("a configuration built in code is held to the same ranges", "[config]"
         "deadlines.probe_ms: 0 is not allowed; expected an integer in [1, 86400000]");
   CHECK(line_after([](EngineConfig& c) { c.deadlines.drain = std::chrono::hours(25); }) ==
         "deadlines.drain_ms: 90000000 is not allowed; expected an integer in [1, 86400000]");
-  CHECK(line_after([](EngineConfig& c) { c.domains = 2; }) ==
-        "domains: 2 is not allowed; expected auto, off or 1: this version runs one domain");
+  CHECK(line_after([](EngineConfig& c) { c.domains = "all"; }) ==
+        "domains: \"all\" is not allowed; expected auto, off or a number in [1, 64]");
   CHECK(line_after([](EngineConfig& c) { c.metrics.port = -1; }) ==
         "metrics.port: -1 is not allowed; expected an integer in [0, 65535]");
   CHECK(line_after([](EngineConfig& c) { c.metrics.address = ""; }) ==
