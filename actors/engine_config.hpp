@@ -114,6 +114,9 @@ struct KV_OFFLOAD_EXPORT EngineConfig {
   /// Sets of cache groups whose chunks are visible together or not at all (messages/atomic_groups.hpp).
   std::vector<std::vector<std::uint32_t>> atomic_groups;
   bool huge_pages = true;
+  /// The primary tier's rows have addresses and no memory until somebody touches them, so that a benchmark of the control
+  /// path holds as many keys as it likes. Without secondary tiers and workers; not a key of the document.
+  bool reserve_only = false;
   bool enable_kv_events = false;
   std::string log_level = "info";
   /// Takes log lines instead of standard error; called from any engine thread, must not block.

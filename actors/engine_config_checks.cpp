@@ -282,6 +282,14 @@ Problem check_workers(const EngineConfig& config) {
   return std::nullopt;
 }
 
+/// Nobody must rely on bytes that have no memory.
+Problem check_reserve_only(const EngineConfig& config) {
+  if (!config.reserve_only || (config.secondary_tiers.empty() && !config.workers))
+    return std::nullopt;
+  return refuse("reserve_only", "true",
+                std::string("false beside ") + (config.workers ? "workers" : "secondary_tiers"));
+}
+
 Problem check_admission(const EngineConfig& config) {
   if (auto p = check_text("admission_state_file", config.admission_state_file, kPathBytesMax, true))
     return p;
@@ -305,6 +313,7 @@ std::optional<OffloadError> EngineConfig::validate() const {
   if (!problem) problem = check_tiers(*this);
   if (!problem) problem = check_admission(*this);
   if (!problem) problem = check_workers(*this);
+  if (!problem) problem = check_reserve_only(*this);
   if (!problem) return std::nullopt;
   return OffloadError{OffloadErrc::invalid_config, one_line(*problem)};
 }

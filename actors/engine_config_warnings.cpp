@@ -45,8 +45,9 @@ void warn_about_sizes(const EngineConfig& config, Warnings& warnings) {
         " % of memory and of every file; a multiple of " + std::to_string(kRowAlignment) +
         " wastes none");
   const auto memory = memory_bytes();
-  if (memory && static_cast<double>(config.cpu_bytes_to_use) >
-                    kMemoryShareAdvised * static_cast<double>(*memory))
+  if (memory && !config.reserve_only &&
+      static_cast<double>(config.cpu_bytes_to_use) >
+          kMemoryShareAdvised * static_cast<double>(*memory))
     warnings.push_back("cpu_bytes_to_use: " + std::to_string(config.cpu_bytes_to_use >> 20) +
                        " MiB is " +
                        number_text(static_cast<double>(config.cpu_bytes_to_use) * 100 /

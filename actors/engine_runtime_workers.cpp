@@ -46,6 +46,7 @@ Expected<Ok> EngineRuntime::start_region() {
   options.num_chunks = parts_.map.num_chunks();
   options.chunk_bytes = config_.chunk_bytes;
   options.huge_pages = config_.huge_pages;
+  options.reserve_only = config_.reserve_only;
   options.threads = std::max(1U, std::min(4U, std::thread::hardware_concurrency()));
   options.now = now;
   if (plan_.pins) options.placement = {parts_.map, plan_.domains, {}};

@@ -96,15 +96,22 @@ void add_stress(CLI::App& app, StressOptions& options, Command& command) {
   add_number<double>(*stress, "--seconds", options.seconds, 0.1, 86400, "how long to load it");
   stress->add_option("--seed", options.seed, "of everything random (default 1)")
       ->check(not_negative);
-  add_number<double>(*stress, "--rate", options.requests_per_s, 0, 1e9,
-                     "requests per second of all threads together (default: no limit)");
+  add_number<double>(*stress, "--rate", options.requests_per_s, 0.001, 1e6,
+                     "requests arrive so often in a second, all threads together, at times that "
+                     "are fixed in advance (default: when a thread is free)");
+  add_choice<ArrivalSpacing>(
+      *stress, "--arrivals", options.spacing,
+      {{"poisson", ArrivalSpacing::poisson}, {"even", ArrivalSpacing::even}},
+      "at random moments, or at equal distances; with --rate (default poisson)");
   stress->add_option("--fault", options.faults, std::string(kFaultForms) + "; may be repeated");
   add_number<int>(*stress, "--break", options.break_promise, 1, 8,
                   "break this promise on purpose (test builds)");
   add_engine_options(*stress, options.engine);
   add_text(*stress, "--admission", options.engine.admission, "admission policy by name, such as adaptive");
   add_output_options(*stress, options.output);
-  stress->callback([&options, &command] {
+  stress->callback([&options, &command, stress] {
+    if (stress->count("--arrivals") > 0 && !options.requests_per_s)
+      throw CLI::ValidationError("--arrivals", "has no effect without --rate");
     command = [&options](std::ostream& out, std::ostream& err) {
       return run_stress(options, out, err);
     };
@@ -279,7 +286,7 @@ void add_lookup(CLI::App& app, LookupBenchOptions& options, Command& command) {
     lookup->add_option(name, target, help)->delimiter(',')->check(CLI::Range(std::uint64_t{1}, most));
   };
   add_list("--keys", options.keys, 1U << 30,
-           "keys in the primary tier, 4 KiB of memory each (default 10000,100000,1000000)");
+           "keys in the primary tier, 100 bytes of memory each (default 10000,100000,1000000)");
   add_list("--batch", options.batches, 65'536, "keys of one lookup (default 1,64,512)");
   add_list("--threads", options.threads, 1024, "callers (default 1,2,4)");
   add_list("--index-keys", options.index_keys, 1U << 30,

@@ -50,8 +50,11 @@ class LookupBench {
     }
     for (const std::uint64_t keys : options_.keys) {
       show("storing " + with_commas(keys) + " keys");
+      const std::uint64_t before = allocated_bytes();
       auto engine = lookup_engine(keys, eviction);
       if (!engine) return to_string(engine.error());
+      bytes_per_chunk_[keys] =
+          static_cast<double>(allocated_bytes() - before) / static_cast<double>(keys);
       idle_cpu_[keys] = idle_cpu_percent(options_.seconds);
       for (std::uint32_t round = 0; round < options_.rounds; ++round)
         if (auto error = run_round(**engine, keys)) return error;
@@ -78,9 +81,10 @@ class LookupBench {
                         fixed(median(s.p50), 1), fixed(median(s.p99), 1),
                         fixed(median(s.p50) / floor_us(shape), 2),
                         fixed(median(s.keys_per_s) / 1e6, 2)});
-    TableRows idle{{"idle engine", "% of a core"}};
+    TableRows idle{{"idle engine", "% of a core", "bytes a key"}};
     for (const auto& [keys, percent] : idle_cpu_)
-      idle.push_back({with_commas(keys) + " keys", fixed(percent, 2)});
+      idle.push_back(
+          {with_commas(keys) + " keys", fixed(percent, 2), fixed(bytes_per_chunk_.at(keys), 0)});
     return {index, floor, facade, idle};
   }
 
@@ -97,15 +101,16 @@ class LookupBench {
     json["round_trip_us"] = {
         {"condvar", {{"p50", median(condvar_.p50)}, {"p99", median(condvar_.p99)}}},
         {"slot", {{"p50", median(slot_.p50)}, {"p99", median(slot_.p99)}}}};
-    json["facade"] = Json::array();
+    json["points"] = Json::array();
     for (const auto& [shape, s] : facade_)
-      json["facade"].push_back({{"keys", shape.keys},
-                                {"threads", shape.threads},
+      json["points"].push_back({{"keys", shape.keys},
                                 {"batch", shape.batch},
+                                {"threads", shape.threads},
+                                {"keys_per_second", median(s.keys_per_s)},
                                 {"p50_us", median(s.p50)},
                                 {"p99_us", median(s.p99)},
                                 {"floor_us", floor_us(shape)},
-                                {"keys_per_s", median(s.keys_per_s)}});
+                                {"bytes_per_chunk", bytes_per_chunk_.at(shape.keys)}});
     json["idle_cpu_percent"] = Json::array();
     for (const auto& [keys, percent] : idle_cpu_)
       json["idle_cpu_percent"].push_back({{"keys", keys}, {"percent", percent}});
@@ -157,7 +162,7 @@ class LookupBench {
   std::vector<std::pair<std::uint64_t, IndexFigure>> index_;
   Samples condvar_, slot_;
   std::map<Shape, Samples> facade_;
-  std::map<std::uint64_t, double> idle_cpu_;
+  std::map<std::uint64_t, double> idle_cpu_, bytes_per_chunk_;  // by keys
 };
 
 int usage_error(std::ostream& err, const std::string& line) {

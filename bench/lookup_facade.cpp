@@ -93,6 +93,7 @@ Expected<std::unique_ptr<OffloadEngine>> lookup_engine(std::uint64_t keys,
   EngineConfig config;
   config.chunk_bytes = kChunkBytes;
   config.cpu_bytes_to_use = keys * kChunkBytes;
+  config.reserve_only = true;  // nobody reads or writes a chunk here
   config.identity.model_name = "kv-offload-bench";
   config.eviction_policy = eviction;
   config.primary.headroom_share = 0;

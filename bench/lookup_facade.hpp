@@ -13,7 +13,7 @@ class OffloadEngine;
 
 namespace kv_offload::bench {
 
-/// An engine without secondary tiers whose primary tier holds the keys 0 … keys-1, 4 KiB each.
+/// An engine without secondary tiers whose primary tier holds the keys 0 … keys-1 in rows that take no memory.
 Expected<std::unique_ptr<OffloadEngine>> lookup_engine(std::uint64_t keys,
                                                        const std::string& eviction);
 

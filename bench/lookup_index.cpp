@@ -23,11 +23,6 @@ constexpr std::uint32_t kBatch = 512;
 constexpr std::uint32_t kBatches = 256;
 constexpr std::uint64_t kVictimsMax = 100'000;
 
-std::uint64_t allocated_bytes() {
-  const auto info = ::mallinfo2();
-  return info.uordblks + info.hblkhd;
-}
-
 void fill(PrimaryCache& cache, std::uint64_t keys) {
   for (std::uint64_t first = 0; first < keys; first += kBatch) {
     const auto count = static_cast<std::uint32_t>(std::min<std::uint64_t>(kBatch, keys - first));
@@ -99,6 +94,11 @@ Expected<double> policy_evict_ns(std::uint64_t keys, const std::string& name,
 }
 
 }  // namespace
+
+std::uint64_t allocated_bytes() {
+  const auto info = ::mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
 
 OffloadKey lookup_key(std::uint64_t number) {
   Random random(number + 1);

@@ -23,6 +23,9 @@ struct IndexFigure {
 Expected<IndexFigure> measure_index(std::uint64_t keys, const std::string& policy, double seconds,
                                     std::uint64_t seed);
 
+/// Given out by the allocator to this process now.
+std::uint64_t allocated_bytes();
+
 /// Key `number` of the lookup bench: 32 hash bytes, evenly spread.
 OffloadKey lookup_key(std::uint64_t number);
 /// The same for `count` keys from `first` on, as a prompt has them.

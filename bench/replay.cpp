@@ -218,6 +218,9 @@ int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& er
   defaults.tokens_per_chunk = kTraceTokensPerChunk;
   auto config = make_engine_config(options.engine, defaults, *dir);
   if (!config) return refuse(to_string(config.error()));
+  // Without bytes to move a primary tier may be larger than the machine.
+  config->reserve_only =
+      !options.mode.move_bytes && config->secondary_tiers.empty() && !config->workers;
   if (options.engines > 1) return run_replay_engines(options, *config, *trace, out, err);
   auto engine = OffloadEngine::start(*config);
   if (!engine) return refuse(to_string(engine.error()));

@@ -125,7 +125,9 @@ Json to_json(const std::vector<PromiseCheck>& promises) {
 Json to_json(const LatencyRecorder& latency) {
   return {{"count", latency.count()},
           {"p50_us", latency.quantile_us(0.50)},
+          {"p90_us", latency.quantile_us(0.90)},
           {"p99_us", latency.quantile_us(0.99)},
+          {"p999_us", latency.quantile_us(0.999)},
           {"max_us", latency.max_us()}};
 }
 

@@ -3,6 +3,7 @@
 #include "kv_offload/bench/engine_setup.hpp"
 #include "kv_offload/bench/progress.hpp"
 #include "kv_offload/bench/report.hpp"
+#include "kv_offload/bench/stress_report.hpp"
 #include "kv_offload/bench/stress_run.hpp"
 #include "kv_offload/bench/text_table.hpp"
 #include "kv_offload/messages/broken_promise.hpp"
@@ -93,77 +94,6 @@ void check_calls(StressFindings& found) {
   if (interrupted()) found.problems.emplace_back("interrupted");
 }
 
-void print(std::ostream& out, const StressOptions& options, const EngineConfig& config,
-           const StressFindings& found) {
-  const CallerTotals& t = found.callers;
-  out << "stress with " << options.threads << " threads, seed " << options.seed << ": "
-      << describe(config) << "\n\n";
-  TextTable head;
-  head.row({"requests", with_commas(t.requests)});
-  head.row({"chunk references", with_commas(t.chunk_references)});
-  head.row({"hit chunks", with_commas(t.hit_chunks)});
-  head.row({"hit share", share_text(t.hit_chunks, t.chunk_references)});
-  head.row({"stores without room", with_commas(t.no_space)});
-  head.row({"aborted requests", with_commas(t.aborts)});
-  for (const auto& [code, count] : t.expected_errors) head.row({code, with_commas(count)});
-  head.row({"events", with_commas(found.slots.stored() + found.slots.removed())});
-  head.row({"wall time", fixed(found.wall_seconds, 2) + " s"});
-  head.row({"peak memory", human_bytes(static_cast<double>(peak_rss_bytes()))});
-  head.print(out);
-  out << '\n';
-  print_tiers(out, tier_reports(found.stats, t.tier_hits), t.chunk_references, found.wall_seconds);
-  out << '\n';
-  TextTable latencies;
-  latencies.row({"latency", "count", "p50", "p99", "max"});
-  const auto latency = [&](const char* name, const LatencyRecorder& recorder) {
-    latencies.row({name, with_commas(recorder.count()), human_us(recorder.quantile_us(0.5)),
-                   human_us(recorder.quantile_us(0.99)), human_us(recorder.max_us())});
-  };
-  latency("lookup", t.lookup);
-  latency("prepare load", t.load);
-  latency("prepare store", t.store);
-  latency("canary", found.canary_latency);
-  latency("canary overslept", found.canary_overslept);
-  latencies.print(out);
-  out << '\n'
-      << with_commas(t.mismatches) << " mismatches (" << with_commas(t.verified_chunks)
-      << " chunks compared)\n";
-}
-
-Json document(const StressOptions& options, const StressFindings& found,
-              const std::vector<PromiseCheck>& promises) {
-  const CallerTotals& t = found.callers;
-  Json json = document_head(found.wall_seconds);
-  json["promises"] = to_json(promises);
-  json["problems"] = found.problems;
-  json["threads"] = options.threads;
-  json["seed"] = options.seed;
-  json["faults"] = options.faults;
-  json["break"] = options.break_promise;
-  json["requests"] = t.requests;
-  json["chunk_references"] = t.chunk_references;
-  json["hit_chunks"] = t.hit_chunks;
-  json["hit_share"] = t.chunk_references == 0 ? 0.0
-                                              : static_cast<double>(t.hit_chunks) /
-                                                    static_cast<double>(t.chunk_references);
-  json["mismatches"] = t.mismatches;
-  json["peak_rss_bytes"] = peak_rss_bytes();
-  json["verified_chunks"] = t.verified_chunks;
-  json["loaded_chunks"] = t.loaded_chunks;
-  json["stored_chunks"] = t.stored_chunks;
-  json["no_space"] = t.no_space;
-  json["aborts"] = t.aborts;
-  json["call_errors"] = t.call_errors;
-  json["errors"] = t.expected_errors;
-  json["latency"] = {{"lookup", to_json(t.lookup)},
-                     {"prepare_load", to_json(t.load)},
-                     {"prepare_store", to_json(t.store)},
-                     {"canary", to_json(found.canary_latency)}};
-  json["actors"] = actors_json(found.stats);
-  json["tiers"] = to_json(tier_reports(found.stats, t.tier_hits));
-  return json;
-}
-
 }  // namespace
 
 int run_stress(const StressOptions& options, std::ostream& out, std::ostream& err) {
@@ -216,13 +146,14 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
   check_bystanders(faults, found);
   const auto promises = judge(found);
 
-  if (!options.output.quiet) print(out, options, running.config(), found);
+  if (!options.output.quiet) print_stress(out, options, running.config(), found);
   if (!options.output.quiet) print_promises(out, promises);
   for (const auto& check : promises)
     if (!check.held && options.output.quiet)
       err << "promise " << check.number << " BROKEN: " << check.name << ": " << check.why << '\n';
   for (const auto& problem : found.problems) err << "kv-offload-bench: " << problem << '\n';
-  if (const auto error = write_json(options.output.json_file, document(options, found, promises)))
+  if (const auto error =
+          write_json(options.output.json_file, stress_document(options, found, promises)))
     return refuse(*error);
   if (dir->is_temporary()) cleaning.show("removing temporary files");
   return all_held(promises) && found.problems.empty() ? kHeld : kCheckFailed;

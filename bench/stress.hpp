@@ -1,9 +1,11 @@
 #pragma once
 
+#include "kv_offload/bench/arrivals.hpp"
 #include "kv_offload/bench/options.hpp"
 
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,7 +17,9 @@ struct StressOptions {
   std::uint32_t threads = 4;
   double seconds = 10;
   std::uint64_t seed = 1;
-  double requests_per_s = 0;        ///< of all threads together; 0: as fast as they can
+  /// Requests arrive so often, all threads together; unset: each thread's next one when it is free.
+  std::optional<double> requests_per_s;
+  ArrivalSpacing spacing = ArrivalSpacing::poisson;
   std::vector<std::string> faults;  ///< TIER:KIND[:ARG]
   int break_promise = 0;            ///< 0: none; others need a build with KV_OFFLOAD_TEST_FAULTS
 };

@@ -45,6 +45,8 @@ void CallerTotals::merge(const CallerTotals& other) {
   lookup.merge(other.lookup);
   load.merge(other.load);
   store.merge(other.store);
+  lookup_from_arrival.merge(other.lookup_from_arrival);
+  request_times.merge(other.request_times);
 }
 
 StressCaller::StressCaller(CallerWorld& world, std::uint32_t number, std::uint64_t seed)
@@ -56,15 +58,25 @@ bool StressCaller::running() const {
   return Clock::now() < world_.end && !world_.stop.load(std::memory_order_relaxed);
 }
 
-void StressCaller::run() {
+void StressCaller::run() { world_.arrivals ? serve_arrivals() : serve_when_free(); }
+
+void StressCaller::serve_when_free() {
   while (running()) {
-    if (world_.requests_per_s > 0)
-      std::this_thread::sleep_until(
-          world_.start +
-          from_seconds(static_cast<double>(totals_.requests) / world_.requests_per_s));
+    const auto begun = Clock::now();
     one_request();
-    world_.requests_done.fetch_add(1, std::memory_order_relaxed);
+    totals_.request_times.service.record(Clock::now() - begun);
   }
+}
+
+void StressCaller::serve_arrivals() {
+  OpenLoop loop(ArrivalSchedule(*world_.arrivals, number_), steady_loop_clock());
+  const auto serve = [this](MonotonicTime arrival) {
+    arrived_ = arrival;
+    one_request();
+  };
+  loop.run(world_.start, world_.arrivals->run, serve,
+           [this] { return world_.stop.load(std::memory_order_relaxed); });
+  totals_.request_times = loop.times();
 }
 
 void StressCaller::one_request() {
@@ -73,6 +85,7 @@ void StressCaller::one_request() {
   KeyList keys;
   for (const auto chunk : chunks) keys.push_back(chunk_key(chunk));
   const std::uint64_t number = totals_.requests++;
+  world_.requests_begun.fetch_add(1, std::memory_order_relaxed);
 
   const auto request =
       engine
@@ -108,7 +121,9 @@ std::size_t StressCaller::look_up(RequestHandle request, const KeyList& keys) {
   const auto asked = Clock::now();
   auto answer = await(world_.engine.lookup(request, keys, options), world_.patience);
   if (!answer) return ++totals_.unanswered, 0;
-  totals_.lookup.record(Clock::now() - asked);
+  const auto answered = Clock::now();
+  totals_.lookup.record(answered - asked);
+  if (arrived_) totals_.lookup_from_arrival.record(answered - *arrived_);
   if (!*answer) {
     failed("lookup", answer->error());
     return 0;

@@ -3,6 +3,7 @@
 #include "kv_offload/actors/offload_engine.hpp"
 #include "kv_offload/bench/await.hpp"
 #include "kv_offload/bench/latency.hpp"
+#include "kv_offload/bench/open_loop.hpp"
 #include "kv_offload/bench/random.hpp"
 #include "kv_offload/bench/stress_workload.hpp"
 
@@ -28,6 +29,9 @@ struct CallerTotals {
   std::uint64_t call_errors = 0;                         ///< errors that no fault explains
   std::string first_mismatch, first_change, first_error;
   LatencyRecorder lookup, load, store;
+  LatencyRecorder
+      lookup_from_arrival;  ///< the wait in line is in it; empty without scheduled arrivals
+  RequestTimes request_times;
 
   void merge(const CallerTotals& other);
 };
@@ -43,10 +47,10 @@ struct CallerWorld {
   OffloadEngine& engine;
   StressWorkload& workload;
   MonotonicTime start, end;
-  double requests_per_s = 0;  ///< of each caller; 0: as fast as it can
-  Duration patience{};        ///< beyond every deadline of the engine: what comes later never comes
+  std::optional<ArrivalPlan> arrivals;  ///< unset: each caller's next request when it is free
+  Duration patience{};  ///< beyond every deadline of the engine: what comes later never comes
   std::atomic<bool>& stop;
-  std::atomic<std::uint64_t>& requests_done;
+  std::atomic<std::uint64_t>& requests_begun;
   std::shared_ptr<CompletionErrors> completions = std::make_shared<CompletionErrors>();
 };
 
@@ -59,6 +63,8 @@ class StressCaller {
   [[nodiscard]] const CallerTotals& totals() const { return totals_; }
 
  private:
+  void serve_when_free();
+  void serve_arrivals();
   void one_request();
   std::size_t look_up(RequestHandle request, const KeyList& keys);
   void aborted_lookup(RequestHandle request, const KeyList& keys);
@@ -73,6 +79,7 @@ class StressCaller {
   CallerWorld& world_;
   std::uint32_t number_;
   Random random_;
+  std::optional<MonotonicTime> arrived_;  // the request that is served, if it was scheduled
   CallerTotals totals_;
 };
 

@@ -44,15 +44,14 @@ StressFindings StressRun::run() {
   const auto start = Clock::now();
   StressWorkload workload(chunks_max(options_.seconds, engine_.chunk_bytes()), options_.seconds);
   std::atomic<bool> stop{false}, stop_watching{false};
-  std::atomic<std::uint64_t> requests_done{0};
-  CallerWorld world{engine_,
-                    workload,
-                    start,
-                    start + from_seconds(options_.seconds),
-                    options_.requests_per_s / options_.threads,
-                    patience_,
-                    stop,
-                    requests_done};
+  std::atomic<std::uint64_t> requests_begun{0};
+  const Duration duration = from_seconds(options_.seconds);
+  std::optional<ArrivalPlan> arrivals;
+  if (options_.requests_per_s)
+    arrivals = ArrivalPlan{*options_.requests_per_s, duration, options_.spacing, options_.threads,
+                           options_.seed};
+  CallerWorld world{engine_,  workload,  start, start + duration,
+                    arrivals, patience_, stop,  requests_begun};
   std::thread canary_thread;
   if (found.canary_problem.empty()) canary_thread = std::thread([&] { canary.run(stop_watching); });
   std::thread watch_thread([&] { watch(stop_watching, found); });
@@ -111,7 +110,7 @@ void StressRun::supervise(CallerWorld& world, const std::atomic<std::uint32_t>& 
     }
     if (progress.due())
       progress.show(fixed(to_seconds(Clock::now() - world.start), 0) + " of " +
-                    fixed(options_.seconds, 0) + " s, " + with_commas(world.requests_done.load()) +
+                    fixed(options_.seconds, 0) + " s, " + with_commas(world.requests_begun.load()) +
                     " requests");
   }
 }

@@ -12,6 +12,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <sys/mman.h>
 #include <vector>
 
 using namespace kv_offload;
@@ -50,11 +51,12 @@ TEST_CASE("every combination of keys, callers and batch is measured, and every a
   CHECK(out.str().empty());
   std::ifstream file(*options.output.json_file);
   const json document = json::parse(file);
-  REQUIRE(document["facade"].size() == 8);
-  for (const auto& row : document["facade"]) {
+  REQUIRE(document["points"].size() == 8);
+  for (const auto& row : document["points"]) {
     CHECK(row["p50_us"] > 0.0);
     CHECK(row["p99_us"] >= row["p50_us"]);
-    CHECK(row["keys_per_s"] > 0.0);
+    CHECK(row["keys_per_second"] > 0.0);
+    CHECK(row["bytes_per_chunk"] > 0.0);
     CHECK(row["floor_us"] > 0.0);
   }
   REQUIRE(document["index"].size() == 1);
@@ -80,6 +82,19 @@ TEST_CASE("a lookup that does not find every key is counted as wrong", "[engine]
   const FacadeFigure figure = measure_facade(**engine, shape);
   CHECK(figure.failure.empty());
   CHECK(figure.wrong > 0);
+}
+
+TEST_CASE("rows of a lookup engine take no memory, and may be touched all the same", "[engine]") {
+  auto engine = lookup_engine(1024, "lru");
+  REQUIRE(engine);
+  const auto row = (*engine)->chunk(1000);
+  REQUIRE(row.size() == 4096);
+  unsigned char resident = 1;
+  REQUIRE(::mincore(row.data(), row.size(), &resident) == 0);
+  CHECK((resident & 1) == 0);
+  row[17] = std::byte{3};
+  CHECK(row[17] == std::byte{3});
+  CHECK(row[18] == std::byte{0});
 }
 
 TEST_CASE(

@@ -122,6 +122,59 @@ TEST_CASE_METHOD(Fixture, "each promise broken on purpose is named", "[bench][en
   }
 }
 
+TEST_CASE_METHOD(Fixture, "as many requests arrive as the rate says, whoever serves them",
+                 "[bench][engine]") {
+  options.requests_per_s = 200;
+  options.spacing = GENERATE(ArrivalSpacing::poisson, ArrivalSpacing::even);
+  const auto run = stress();
+  INFO("seed " << options.seed << '\n' << run.out << run.err);
+  CHECK(run.status == kHeld);
+  const auto& arrivals = run.document["arrivals"];
+  CHECK(arrivals["scheduled"] == 400);
+  const auto begun = 400 - arrivals["not_begun"].get<int>();
+  CHECK(run.document["requests"] == begun);
+  for (const char* name : {"request", "request_from_arrival"}) {
+    const auto& latency = run.document["latency"][name];
+    CHECK(latency["count"] == begun);
+    CHECK(latency["p50_us"] <= latency["p90_us"]);
+    CHECK(latency["p90_us"] <= latency["p99_us"]);
+    CHECK(latency["p99_us"] <= latency["p999_us"]);
+    CHECK(latency["p999_us"] <= latency["max_us"]);
+  }
+  CHECK(run.document["latency"]["lookup_from_arrival"]["count"] ==
+        run.document["latency"]["lookup"]["count"]);
+  CHECK(run.out.find("most behind schedule") != std::string::npos);
+}
+
+TEST_CASE_METHOD(Fixture,
+                 "a rate that no machine keeps is said to be behind, and breaks no promise",
+                 "[bench][engine]") {
+  options.requests_per_s = 1e6;
+  options.seconds = 1;
+  options.spacing = ArrivalSpacing::even;
+  const auto run = stress();
+  INFO("seed " << options.seed << '\n' << run.out << run.err);
+  CHECK(run.status == kHeld);
+  const auto& arrivals = run.document["arrivals"];
+  const auto& latency = run.document["latency"];
+  CHECK(arrivals["scheduled"] == 1'000'000);
+  CHECK(arrivals["not_begun"] > 0);
+  CHECK(arrivals["late_share"] > 0.9);
+  // The last ones in line have waited for most of the run; none of that is service time.
+  CHECK(arrivals["behind_max_us"] > latency["request_from_arrival"]["p50_us"]);
+  CHECK(latency["request_from_arrival"]["p90_us"] > latency["request"]["p90_us"]);
+  CHECK(run.out.find("The rate was not kept") != std::string::npos);
+}
+
+TEST_CASE_METHOD(Fixture, "without a rate nothing is said of arrivals", "[bench][engine]") {
+  options.seconds = 0.5;
+  const auto run = stress();
+  CHECK(run.status == kHeld);
+  CHECK_FALSE(run.document.contains("arrivals"));
+  CHECK_FALSE(run.document["latency"].contains("request_from_arrival"));
+  CHECK(run.document["latency"]["request"]["count"] == run.document["requests"]);
+}
+
 TEST_CASE_METHOD(Fixture, "a fault that names no tier is one line and status 2",
                  "[bench][engine]") {
   options.faults = {"3:slow:20"};

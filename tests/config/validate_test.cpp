@@ -24,6 +24,21 @@ std::string line_after(F change) {
 
 }  // namespace
 
+TEST_CASE("rows without memory are for engines that nobody else reads the rows of", "[config]") {
+  CHECK(line_after([](EngineConfig& c) { c.reserve_only = true; }) == "valid");
+  CHECK(line_after([](EngineConfig& c) {
+          c.reserve_only = true;
+          c.secondary_tiers.resize(1);
+          c.secondary_tiers[0].type = "example";
+        }) == "reserve_only: true is not allowed; expected false beside secondary_tiers");
+  CHECK(line_after([](EngineConfig& c) {
+          c.reserve_only = true;
+          c.workers.emplace();
+          c.workers->socket = "@bench";
+        }) == "reserve_only: true is not allowed; expected false beside workers");
+  CHECK(line_about(document(R"("reserve_only": true)")).find("reserve_only") == 0);  // no key of it
+}
+
 TEST_CASE("shares of the primary tier that exceed 1 together are named with their sum",
           "[config]") {
   CHECK(line_about(document(R"("secondary_tiers": [{"type": "fs", "root_dir": "/x"}])")) ==

@@ -104,6 +104,41 @@ TEST_CASE("a region says what it got", "[primary][io]") {
     WARN("huge pages: " << (*made)->huge_page_share() * 100 << " %");  // the kernel promises none
 }
 
+TEST_CASE("a region that is only reserved has addresses for more rows than there is memory",
+          "[primary][io]") {
+  // 1 TiB. Whoever asks the kernel to make pages of it resident is refused.
+  constexpr ChunkId kRows = 1U << 20;
+  RegionOptions options{.num_chunks = kRows, .chunk_bytes = kMiB, .reserve_only = true};
+  options.available_bytes = kMiB;
+  options.advise = [](void*, std::size_t, int) { return errno = ENOMEM, -1; };
+  auto made = Region::create(options);
+  REQUIRE(made.has_value());
+  const PrimaryView view = (*made)->view();
+  unsigned char resident = 1;
+  REQUIRE(::mincore(view.row(0).data(), 4096, &resident) == 0);
+  CHECK((resident & 1) == 0);
+  // Whoever touches a row all the same finds memory: zeroed, kept, and a page at a time.
+  std::byte* last = view.row(kRows - 1).data();
+  CHECK(last[0] == std::byte{0});
+  last[4095] = std::byte{7};
+  CHECK(last[4095] == std::byte{7});
+  REQUIRE(::mincore(last + 4096, 4096, &resident) == 0);
+  CHECK((resident & 1) == 0);
+  CHECK(view.in_use[kRows - 1].load() == 0);
+  const std::string line = (*made)->describe();
+  INFO(line);
+  CHECK(line.find("addresses alone: memory comes when a row is touched") != std::string::npos);
+}
+
+TEST_CASE("shared memory is not only reserved: whoever maps it relies on it", "[primary][io]") {
+  RegionOptions options{.num_chunks = 4, .chunk_bytes = kMiB, .reserve_only = true};
+  options.shared = RegionSharing{};
+  const auto made = Region::create(options);
+  REQUIRE_FALSE(made.has_value());
+  CHECK(made.error().detail ==
+        "reserve_only: true is not allowed for shared memory; expected false");
+}
+
 TEST_CASE("without huge pages the region has none", "[primary][io]") {
   auto made = Region::create({.num_chunks = 4, .chunk_bytes = kMiB, .huge_pages = false});
   REQUIRE(made.has_value());

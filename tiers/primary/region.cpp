@@ -50,6 +50,9 @@ Expected<std::unique_ptr<Region>> Region::create(const RegionOptions& options) {
   const std::string asked = "cpu_bytes_to_use: " + std::to_string(options.num_chunks) +
                             " rows of " + std::to_string(row) + " bytes (" +
                             mib(row * options.num_chunks) + ")";
+  if (options.shared && options.reserve_only)
+    return {OffloadErrc::invalid_config,
+            "reserve_only: true is not allowed for shared memory; expected false"};
   return options.shared ? create_shared(options, asked) : create_private(options, asked);
 }
 
@@ -57,7 +60,8 @@ Expected<std::unique_ptr<Region>> Region::create_private(const RegionOptions& op
                                                          const std::string& asked) {
   const std::uint64_t row = row_bytes(options.chunk_bytes);
   const std::uint64_t bytes = row * options.num_chunks;
-  if (auto error = memory_error(options, asked)) return *error;
+  if (!options.reserve_only)
+    if (auto error = memory_error(options, asked)) return *error;
   auto region = std::unique_ptr<Region>(new (std::nothrow) Region);
   if (region != nullptr) region->mapping_ = map_region(-1, whole_pages(bytes));
   if (region == nullptr || region->mapping_.base() == nullptr)
@@ -83,6 +87,12 @@ Expected<Ok> Region::make_resident(const RegionOptions& options, const std::stri
   in_use_.reset(new (std::nothrow) std::atomic<std::uint32_t>[options.num_chunks]());
   if (in_use_ == nullptr) return {OffloadErrc::io_error, asked + ": no memory for the use counts"};
   view_.in_use = in_use_.get();
+  reserve_only_ = options.reserve_only;
+  if (reserve_only_) {
+    // A stray touch shall cost 4 KiB, also where the system gives huge pages to whoever does not ask.
+    ::madvise(view_.base, bytes(), MADV_NOHUGEPAGE);
+    return Ok{};
+  }
   // Advice only: without huge pages direct reads of 512 KiB and more run at half speed, but they run.
   huge_pages_ = options.huge_pages && ::madvise(view_.base, bytes(), MADV_HUGEPAGE) == 0;
   touch_threads_ = std::clamp<std::uint32_t>(options.threads, 1, kTouchThreadsMax);
@@ -118,15 +128,15 @@ double Region::huge_page_share() const {
 
 std::string Region::describe() const {
   char text[256];
-  std::snprintf(
-      text, sizeof text,
-      "primary region: %u chunks of %llu bytes in rows of %llu, %s, huge pages %s (%.0f %% now), "
-      "touched by %u thread%s",
-      view_.num_chunks, static_cast<unsigned long long>(view_.payload_bytes),
-      static_cast<unsigned long long>(view_.row_bytes), mib(bytes()).c_str(),
-      huge_pages_ ? "asked for" : "not in use", huge_page_share() * 100, touch_threads_,
-      touch_threads_ == 1 ? "" : "s");
+  std::snprintf(text, sizeof text, "primary region: %u chunks of %llu bytes in rows of %llu, %s, ",
+                view_.num_chunks, static_cast<unsigned long long>(view_.payload_bytes),
+                static_cast<unsigned long long>(view_.row_bytes), mib(bytes()).c_str());
   std::string line = text;
+  if (reserve_only_) return line + "addresses alone: memory comes when a row is touched";
+  std::snprintf(text, sizeof text, "huge pages %s (%.0f %% now), touched by %u thread%s",
+                huge_pages_ ? "asked for" : "not in use", huge_page_share() * 100, touch_threads_,
+                touch_threads_ == 1 ? "" : "s");
+  line += text;
   if (touch_time_) {
     std::snprintf(text, sizeof text, " in %.3f s",
                   std::chrono::duration<double>(*touch_time_).count());

@@ -35,6 +35,9 @@ struct RegionOptions {
   std::uint64_t chunk_bytes = 0;  ///< payload of a row
   std::uint32_t threads = 4;      ///< that touch the pages at the start; at most kTouchThreadsMax
   bool huge_pages = true;         ///< ask for transparent huge pages
+  /// Private memory alone: addresses, and zeroed pages of the smallest size when somebody touches them. No memory is
+  /// asked about, no page is touched: for who measures the bookkeeping of more rows than the machine could hold.
+  bool reserve_only = false;
   /// Times the first touch for describe(); may be empty.
   std::function<MonotonicTime()> now = {};
   /// What is available, instead of asking the system.
@@ -111,6 +114,7 @@ class Region {
   std::string note_;  // how the shared form came out
   std::unique_ptr<std::atomic<std::uint32_t>[]> in_use_;
   bool huge_pages_ = false;
+  bool reserve_only_ = false;
   bool leaked_ = false;
   std::uint64_t page_bytes_ = kRowAlignment;  // of the mapping
   std::uint32_t touch_threads_ = 0;
