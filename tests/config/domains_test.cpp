@@ -35,7 +35,7 @@ TEST_CASE("domains are a word or a number, also in quotes", "[config]") {
   CHECK(line_about(document(R"("domains": 2.5)")) ==
         "domains: 2.5 is not allowed; expected auto, off or a number in [1, 64]");
   CHECK(line_about(document(R"("domains": [2])")) ==
-        "domains: a list is not allowed; expected auto, off or a number in [1, 64]");
+        "domains: a list of 1 is not allowed; expected auto, off or a number in [1, 64]");
 }
 
 TEST_CASE("a topology that cannot be planned for is refused by name", "[config]") {
