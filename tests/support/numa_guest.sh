@@ -12,7 +12,7 @@
 #   --run 'WORDS'         what the guest's shell runs in place of PROGRAM, which is /bin/program there; beside it are
 #                         numactl and busybox's commands (taskset, mount, ...)
 #   --kernel WORDS        for its command line, such as 'hugepages=16'
-#   --timeout SECONDS     120
+#   --timeout SECONDS     240
 #
 # Output comes through. Status: the program's; 77 with a reason if something is missing; 125 if the guest did not end.
 set -euo pipefail
@@ -21,7 +21,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 usage() { sed -n '/^# Usage/,/^$/{/^$/d;s/^# \{0,1\}//;p}' "${BASH_SOURCE[0]}" >&2; exit 2; }
 skip() { echo "skipped: $*"; exit 77; }
 
-nodes=2 cpus=2 memory=512 disk=0 limit=120 run='' kernel_words='' files=()
+nodes=2 cpus=2 memory=512 disk=0 limit=240 run='' kernel_words='' files=()
 while [[ $# -gt 0 && $1 != -- ]]; do
   [[ $# -gt 1 ]] || usage
   case $1 in
