@@ -73,7 +73,7 @@ TEST_CASE("what one domain stores the other finds, and stores no second time", "
 }
 
 TEST_CASE(
-    "chunks lie in the memory of the domain that stores them; what is read from elsewhere is "
+    "chunks lie in the memory of the domain that stores them, and what is read from elsewhere is "
     "counted",
     "[actor][domains]") {
   VirtualEngine e(options());

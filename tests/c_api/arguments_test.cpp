@@ -209,7 +209,7 @@ TEST_CASE("structs are as long as they were, and a caller of ABI 1 is understood
   CHECK(kvo_abi_version() == KVO_ABI_VERSION);
   CHECK(sizeof(kvo_key) == 16);
   CHECK(sizeof(kvo_start_options) == 40);
-  CHECK(sizeof(kvo_request_options) == 48);
+  CHECK(sizeof(kvo_request_options) == 56);
   CHECK(sizeof(kvo_request_summary) == 72);
   CHECK(sizeof(kvo_lookup_options) == 40);
   CHECK(sizeof(kvo_prefetch_options) == 40);
@@ -242,6 +242,13 @@ TEST_CASE("priorities that are none and prefetches that make no sense are refuse
   CHECK(kvo_new_request(engine, &request, &r, nullptr) == KVO_INVALID_ARGUMENT);
   CHECK_THAT(kvo_error_text(), Catch::Contains("options.priority"));
   request.priority = -(std::int64_t{1} << 31);
+  request.domain = 2;  // there is one
+  CHECK(kvo_new_request(engine, &request, &r, nullptr) == KVO_INVALID_ARGUMENT);
+  CHECK_THAT(kvo_error_text(), Catch::Contains("domain"));
+  request.domain = 1ULL << 40;
+  CHECK(kvo_new_request(engine, &request, &r, nullptr) == KVO_INVALID_ARGUMENT);
+  CHECK_THAT(kvo_error_text(), Catch::Contains("options.domain"));
+  request.domain = 1;
   REQUIRE(kvo_new_request(engine, &request, &r, nullptr) == KVO_OK);
   auto prefetch = sized<kvo_prefetch_options>();
   const auto answer = [&] { return kvo_prefetch(engine, r, nullptr, 0, &prefetch, nullptr); };

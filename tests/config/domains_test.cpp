@@ -101,7 +101,7 @@ TEST_CASE("domains that share out too little are warned about", "[config]") {
             "topology: synthetic:NUMANode:4 Core:2 PU:2 is not of this machine: no thread and no "
             "memory is bound by it",
             "domains: 4 leave 62 of 992 chunks for the keys of one domain in the memory of another; "
-            "below 64 chunks are evicted while there is room elsewhere"});
+            "below 64 many chunks lie far from their device"});
   CHECK(good_config(nodes(3, R"("domains": "auto")")).warnings().size() == 1);
 }
 
@@ -116,6 +116,6 @@ TEST_CASE("what the nodes of this machine lack is warned about", "[config]") {
   warn_about_domains(config, plan, warnings);
   CHECK(warnings == std::vector<std::string>{
                         "domains: NUMA node 2 carries no domain",
-                        "domains: NUMA node 1 has 1 CPU for this process, and 3 threads are pinned "
+                        "domains: NUMA node 1 has 1 CPU for this process, and 2 threads are pinned "
                         "there"});
 }
