@@ -1,7 +1,6 @@
 #include "kv_offload/tests/support/virtual_engine.hpp"
 
 #include <numeric>
-
 #include <random>
 
 // The memo of a request that asks every step for the same keys: what it saves, and what it must never hide.
