@@ -3,7 +3,10 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 # Compiled once, for the archive and for the shared library; messages/export.hpp marks what the latter shows.
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+# Under a sanitizer there is no shared library, and one kind of code for all lets all share what is precompiled.
+if(NOT KV_OFFLOAD_SANITIZE)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+endif()
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -67,6 +70,13 @@ target_link_libraries(kv_offload_options INTERFACE Threads::Threads)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # ccache can reuse what was compiled with a precompiled header only if GCC names that header in its output.
   target_compile_options(kv_offload_options INTERFACE -fpch-preprocess)
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(kv_offload_options INTERFACE "SHELL:-Xclang -fno-pch-timestamp")  # the same for clang
+  # What GCC's -Wconversion leaves out, and what libstdc++ does itself in std::stable_sort.
+  target_compile_options(kv_offload_options INTERFACE -Wno-sign-conversion -Wno-deprecated-declarations)
+  # Asio 1.22 looks for the coroutines of C++20 under the names they had before.
+  target_compile_definitions(kv_offload_options INTERFACE ASIO_HAS_CO_AWAIT ASIO_HAS_STD_COROUTINE)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   # GCC 12's flow analysis finds faults in libstdc++ that are none, at -O1 and with sanitizers; at -O2 it stays on.

@@ -9,8 +9,10 @@ if(KV_OFFLOAD_SANITIZE STREQUAL "address")
   add_compile_options(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
   add_link_options(-fsanitize=address,undefined)
 elseif(KV_OFFLOAD_SANITIZE STREQUAL "thread")
-  # -Wno-tsan: std::atomic_thread_fence, which CAF's headers use, is not modelled.
-  add_compile_options(-fsanitize=thread -Wno-tsan)
+  add_compile_options(-fsanitize=thread)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-Wno-tsan)  # std::atomic_thread_fence, which CAF's headers use, is not modelled.
+  endif()
   add_link_options(-fsanitize=thread)
   if(NOT CAF_ROOT)
     foreach(_cache "$ENV{KV_OFFLOAD_CACHE}" "$ENV{XDG_CACHE_HOME}/kv_offload" "$ENV{HOME}/.cache/kv_offload")
@@ -29,4 +31,10 @@ elseif(KV_OFFLOAD_SANITIZE STREQUAL "thread")
   endif()
 elseif(KV_OFFLOAD_SANITIZE)
   message(FATAL_ERROR "KV_OFFLOAD_SANITIZE=${KV_OFFLOAD_SANITIZE}: allowed are address and thread")
+endif()
+
+# What GCC says by itself, and clang from version 20: a few tests and time limits ask.
+if(KV_OFFLOAD_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 20)
+  string(TOUPPER "${KV_OFFLOAD_SANITIZE}" _sanitizer)
+  add_compile_definitions(__SANITIZE_${_sanitizer}__)
 endif()

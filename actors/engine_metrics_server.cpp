@@ -98,7 +98,7 @@ struct MetricsServer::Impl {
     scrapes.count(answer.body.size(), Clock::now() - start);
     return answer;
   }
-  HttpAnswer admission(const HttpRequest& request) const {
+  HttpAnswer admission(const PageRequest& request) const {
     const bool is_text = request.has("format", "text") ||
                          (!request.has("format", "json") && accepts(request.accept, "text/plain"));
     if (is_text)
@@ -131,9 +131,9 @@ Expected<std::unique_ptr<MetricsServer>> MetricsServer::start(
   Impl* const i = impl.get();
   auto server = HttpServer::start(
       address, port,
-      {{"/metrics", [i](const HttpRequest&) { return i->metrics(); }},
-       {"/admission", [i](const HttpRequest& request) { return i->admission(request); }},
-       {"/healthz", [i](const HttpRequest&) { return i->healthz(); }}});
+      {{"/metrics", [i](const PageRequest&) { return i->metrics(); }},
+       {"/admission", [i](const PageRequest& request) { return i->admission(request); }},
+       {"/healthz", [i](const PageRequest&) { return i->healthz(); }}});
   if (!server) return cannot_listen(address, port, server.error().detail);
   impl->server = std::move(*server);
   return std::unique_ptr<MetricsServer>(new MetricsServer(std::move(impl)));

@@ -47,7 +47,7 @@ void write_all(mg_connection* connection, std::string_view text) {
 
 }  // namespace
 
-bool HttpRequest::has(const std::string& name, const std::string& value) const {
+bool PageRequest::has(const std::string& name, const std::string& value) const {
   const std::string part = "&" + name + "=" + value + "&";
   return ("&" + query + "&").find(part) != std::string::npos;
 }
@@ -76,7 +76,7 @@ struct HttpServer::Impl {
     }
     if (method != "GET" && method != "HEAD")
       return {405, "text/plain; charset=utf-8", "only GET and HEAD\n"};
-    const HttpRequest asked{request.query_string != nullptr ? request.query_string : "",
+    const PageRequest asked{request.query_string != nullptr ? request.query_string : "",
                             header_of(connection, "Accept")};
     try {
       // On a thread of its own: the library's have 100 KiB of stack, less than the statistics of a

@@ -11,7 +11,7 @@
 namespace kv_offload {
 
 /// What a page may ask about its request.
-struct HttpRequest {
+struct PageRequest {
   std::string query;   ///< behind the '?', as sent
   std::string accept;  ///< header, empty if absent
 
@@ -26,7 +26,7 @@ struct HttpAnswer {
 };
 
 /// Makes one page; called on the server's threads, possibly two at a time; must not throw.
-using HttpPage = std::function<HttpAnswer(const HttpRequest&)>;
+using HttpPage = std::function<HttpAnswer(const PageRequest&)>;
 
 /// Answers GET and HEAD of its pages; other paths are 404, other methods 405. Every answer ends its
 /// connection; a body is sent compressed (gzip) to whoever accepts that. Bounded: two threads, 20

@@ -13,8 +13,6 @@ namespace {
 constexpr std::uint64_t kAreaHeaderBytes = 64;  // of the recency and the hot bits
 constexpr std::uint64_t kRecencyBytes = 16;     // per segment
 
-constexpr std::uint64_t kCapacityMin = ExtentGeometry::kCapacityMin;
-constexpr std::uint64_t kCapacityMax = ExtentGeometry::kCapacityMax;
 constexpr std::uint64_t kSlotsMax = std::numeric_limits<std::uint32_t>::max() - 2ULL;
 
 /// Lays out everything in front of the segments for the present number of them.

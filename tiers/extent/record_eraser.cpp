@@ -40,7 +40,7 @@ bool RecordEraser::next_io(OwnIo& io) {
 // --- forgetting -----------------------------------------------------------------------------------
 
 void RecordEraser::begin_forget() {
-  current_.emplace();
+  current_ = Forget{};
   current_->work = std::move(waiting_.front());
   waiting_.pop_front();
   if (cleaner_.is_active()) current_->behind_victim = cleaner_.cycle();

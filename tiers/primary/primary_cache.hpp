@@ -6,7 +6,7 @@
 #include "kv_offload/tiers/eviction/key_index.hpp"
 #include "kv_offload/tiers/eviction_policy.hpp"
 #include "kv_offload/tiers/primary/allocation_sizes.hpp"
-#include "kv_offload/tiers/primary/event_queue.hpp"
+#include "kv_offload/tiers/primary/primary_event_queue.hpp"
 #include "kv_offload/tiers/primary/slot_slices.hpp"
 
 #include <absl/container/flat_hash_set.h>
@@ -214,7 +214,7 @@ class PrimaryCache {
   SlotSlices slices_;
   std::vector<Slot> slots_;
   KeyIndex index_;
-  EventQueue events_;
+  PrimaryEventQueue events_;
   std::vector<OffloadingEvent> late_removed_;  // only while promise 7 is broken on purpose
   std::vector<std::uint32_t> stamps_;          // per slot: the last call that must not evict it
   std::uint32_t stamp_ = 0;

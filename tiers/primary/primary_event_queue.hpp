@@ -13,9 +13,9 @@ namespace kv_offload {
 
 /// Events that wait for whoever reads them. Beyond the bound the oldest is dropped and counted: a reader
 /// that stays away must not hold the memory of the engine.
-class EventQueue {
+class PrimaryEventQueue {
  public:
-  explicit EventQueue(std::size_t events_max) : events_max_(events_max) {}
+  explicit PrimaryEventQueue(std::size_t events_max) : events_max_(events_max) {}
 
   void push(OffloadingEvent event) {
     if (events_.size() >= events_max_) {
