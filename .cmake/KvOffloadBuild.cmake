@@ -3,8 +3,8 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 # Compiled once, for the archive and for the shared library; messages/export.hpp marks what the latter shows.
-# Under a sanitizer there is no shared library, and one kind of code for all lets all share what is precompiled.
-if(NOT KV_OFFLOAD_SANITIZE)
+# Under AddressSanitizer there is no shared library, and one kind of code for all lets all share what is precompiled.
+if(NOT KV_OFFLOAD_SANITIZE STREQUAL "address")
   set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 endif()
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)

@@ -1,5 +1,5 @@
 # What is parsed once. A plain build puts CAF in front of the sources that use it, and Catch in front of the tests, and
-# nothing else: there each file is compiled with its own includes. A build with a sanitizer is a second look at the same
+# nothing else: there each file is compiled with its own includes. A build with AddressSanitizer is a second look at the same
 # files, with little optimisation, where half of the time is parsing: all its targets share four wide headers.
 
 set(KV_OFFLOAD_CAF_PRECOMPILED "${PROJECT_SOURCE_DIR}/actors/caf_precompiled.hpp")
@@ -39,7 +39,7 @@ endfunction()
 # kv_offload_precompile(<target> [CAF] [CATCH]): what the target's files have in front of them.
 function(kv_offload_precompile target)
   cmake_parse_arguments(ARG "CAF;CATCH" "" "" ${ARGN})
-  if(KV_OFFLOAD_SANITIZE)
+  if(KV_OFFLOAD_SANITIZE STREQUAL "address")
     _kv_offload_wide_header(owner "${ARG_CAF}" "${ARG_CATCH}")
     target_precompile_headers(${target} REUSE_FROM ${owner})
     return()
