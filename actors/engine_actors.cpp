@@ -54,6 +54,7 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   auto ledger = std::make_shared<AdmissionLedger>(std::move(admission->policy), std::move(pin_chunks),
                                                   admission_environment(config));
   const auto lookup_gate = ledger->lookup_gates().options();
+  const bool bounds_lookups = ledger->policy().bounds_lookups();
   actors.admission = system.spawn(admission_controller_actor,
                                   AdmissionControllerDeps{parts.env, std::move(ledger), actors.metrics,
                                                           {parts.labels.begin() + 1, parts.labels.end()},
@@ -87,7 +88,7 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   step.tokens_per_chunk = config.tokens_per_chunk;
   step.offload_prompt_only = config.offload_prompt_only;
   step.atomic_groups = AtomicGroups(config.atomic_groups);
-  step.gates_lookups = lookup_gate.mode != GateMode::off && config.tokens_per_chunk > 0;
+  step.gates_lookups = (lookup_gate.mode != GateMode::off || bounds_lookups) && config.tokens_per_chunk > 0;
   step.min_load_tokens = lookup_gate.min_load_tokens;
   step.compute_tokens_per_s = config.compute_tokens_per_s;
   step.external_expired = parts.external_expired;

@@ -44,10 +44,12 @@ std::vector<Part> parts() {
         {"remote_low_water_s", 0.02},
         {"decay_half_life_s", 0.5},
         {"cooldown_s", 0.5}}},
+      {"backlog", "backlog", {}},
       // Slots and shares bound what promotions take; a lower cap makes requests compute what they could load.
       {"promotion_concurrency", "promotion_concurrency", {{"max_inflight_promotions", 4096}}},
       {"write_budget", "write_budget", {}, true},
-      {"demand", "demand", {}},
+      {"demand", "demand", {{"quiet_jobs", 16}}},
+      {"load_worth", "load_worth", {}},
       // Where the primary tier serves most, a tier's claims are rare and payoff would starve it; demand asks the
       // same question of the workload instead. What payoff would do stays visible.
       {"payoff", "payoff", {{"mode", 0, "observe"}}},
