@@ -50,7 +50,7 @@ void ComputeMeter::loaded(RequestHandle request, std::size_t chunks, MonotonicTi
 }
 
 std::optional<ComputeSample> ComputeMeter::stored(RequestHandle request, std::uint64_t left, std::size_t live,
-                                                  MonotonicTime now) {
+                                                  std::size_t transfers, MonotonicTime now) {
   const auto it = find(request);
   if (it == queue_.end()) return std::nullopt;
   const bool whole = left < tokens_per_chunk_;
@@ -63,6 +63,9 @@ std::optional<ComputeSample> ComputeMeter::stored(RequestHandle request, std::ui
   sample.busy = now - begun;
   sample.live = static_cast<std::uint32_t>(live);
   sample.moved = moved_;
+  sample.alone = transfers == 0 && std::all_of(moved_.begin(), moved_.end(), [](const TierTraffic& t) {
+    return t.read_bytes == 0 && t.written_bytes == 0;
+  });
   // Those before it that nobody hears of are computed as well.
   const auto before = std::stable_partition(queue_.begin(), it, [&](const Prompt& p) { return !is_silent(p); });
   for (auto silent = before; silent != it; ++silent) sample.tokens += silent->tokens;

@@ -30,8 +30,9 @@ class ComputeMeter {
   void loading(RequestHandle request);
   void loaded(RequestHandle request, std::size_t chunks, MonotonicTime now);
   /// A store of its prompt was offered, which ends `left` tokens before the prompt does (less than a chunk: with it
-  /// everything is computed). Nothing: it told nothing.
-  std::optional<ComputeSample> stored(RequestHandle request, std::uint64_t left, std::size_t live, MonotonicTime now);
+  /// everything is computed). `transfers`: under way now. Nothing: it told nothing.
+  std::optional<ComputeSample> stored(RequestHandle request, std::uint64_t left, std::size_t live,
+                                      std::size_t transfers, MonotonicTime now);
   /// Nothing more will come of it.
   void ended(RequestHandle request, MonotonicTime now);
 

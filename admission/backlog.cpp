@@ -12,6 +12,7 @@ namespace kv_offload {
 namespace {
 
 constexpr double kMib = 1 << 20;
+constexpr std::uint64_t kFirstChunks = 64;
 constexpr const char* kQueued = "kv_offload_backlog_seconds";
 constexpr const char* kRate = "kv_offload_backlog_bytes_per_second";
 constexpr const char* kRefusedJobs = "kv_offload_backlog_refused_jobs_total";
@@ -51,7 +52,11 @@ double Backlog::queued_s(TierIndex tier, std::uint64_t bytes, MonotonicTime now)
 }
 
 bool Backlog::is_full(const JobMetadata& job, MonotonicTime now) const {
-  return tiers_[job.tier].queued_chunks > 0 && queued_s(job.tier, job.bytes, now) > options_.max_queued_s;
+  const Tier& tier = tiers_[job.tier];
+  if (tier.queued_chunks == 0) return false;
+  // Of a tier that has ended nothing yet anything may be believed: it gets little.
+  if (!tier.has_ended && tier.queued_chunks + job.num_chunks > kFirstChunks) return true;
+  return queued_s(job.tier, job.bytes, now) > options_.max_queued_s;
 }
 
 RefusalReason Backlog::should_admit(const JobMetadata& job, MonotonicTime now) const {
@@ -79,6 +84,7 @@ void Backlog::end(const JobMetadata& job, bool counts, MonotonicTime now) {
   Tier& tier = tiers_[job.tier] = at(job.tier, now);
   tier.queued_bytes -= std::min(tier.queued_bytes, job.bytes);
   tier.queued_chunks -= std::min<std::uint64_t>(tier.queued_chunks, job.num_chunks);
+  tier.has_ended = tier.has_ended || counts;
   if (counts) tier.ended_bytes += static_cast<double>(job.bytes);
 }
 

@@ -25,6 +25,7 @@ class Backlog final : public AdmissionPolicy {
     std::uint64_t queued_bytes = 0, queued_chunks = 0;
     double ended_bytes = 0, writing_s = 0;  ///< fading while it writes, as of `updated_at`
     MonotonicTime updated_at{};
+    bool has_ended = false;                 ///< any store yet
     std::uint64_t refused_jobs = 0, refused_chunks = 0, would_refuse_chunks = 0;
   };
 

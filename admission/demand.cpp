@@ -23,6 +23,7 @@ constexpr const char* kDeclinedChunks = "kv_offload_demand_declined_chunks_total
 constexpr const char* kWouldChunks = "kv_offload_demand_would_decline_chunks_total";
 
 constexpr std::uint64_t kQuietWindows = 2;
+constexpr std::uint64_t kNewWindows = 4;
 constexpr double kDebtS = 2;     // spent on a rate that promises to pay, until chunks that were served do
 constexpr double kSavingsS = 2;
 
@@ -59,21 +60,27 @@ bool Demand::is_quiet(const Tier& tier) const {
   return tier.offered_jobs < options_.quiet_jobs && !costs_.is_configured() && costs_.windows() < kQuietWindows;
 }
 
-bool Demand::is_open(TierIndex tier) const {
+/// The device has computed, but hardly while the tier was written to: one store at a time until that is known.
+bool Demand::is_new(TierIndex tier) const {
+  return options_.quiet_jobs > 0 && costs_.windows() >= kQuietWindows && costs_.written_windows(tier) < kNewWindows;
+}
+
+bool Demand::is_open(TierIndex tier, std::uint32_t chunks) const {
   const Tier& t = tiers_[tier];
   if (options_.mode == GateMode::off) return true;
-  if (is_quiet(t)) return false;
+  if (is_quiet(t) || (is_new(tier) && t.storing_chunks > 0)) return false;
   if (const double cost = chunk_cost_s(tier); cost > 0) {
     const double gain = chunk_gain_s(tier), needed = t.offered > 0 ? t.needed / t.offered : 1;
     const bool pays = gain > 0 && needed * gain >= cost;
-    if (t.account_s <= (pays ? -kDebtS : 0)) return false;
+    if (t.account_s < std::min(cost * chunks, kSavingsS) - (pays ? kDebtS : 0)) return false;
     if (pays) return true;
   }
   return t.offered_bytes < options_.grace_bytes || rate(tier) >= options_.target;
 }
 
 RefusalReason Demand::should_admit(const JobMetadata& job, MonotonicTime /*now*/) const {
-  if (options_.mode != GateMode::enforce || !is_judged(job) || is_open(job.tier)) return RefusalReason::none;
+  if (options_.mode != GateMode::enforce || !is_judged(job) || is_open(job.tier, job.num_chunks))
+    return RefusalReason::none;
   return RefusalReason::demand;
 }
 
@@ -95,8 +102,9 @@ void Demand::offer(const JobMetadata& job) {
 void Demand::on_admitted(const JobMetadata& job, MonotonicTime /*now*/) {
   if (!is_judged(job)) return;
   Tier& tier = tiers_[job.tier];
-  if (!is_open(job.tier)) tier.would_decline_chunks += job.num_chunks;
+  if (!is_open(job.tier, job.num_chunks)) tier.would_decline_chunks += job.num_chunks;
   // At once: by the time the device shows it a dozen more would have passed.
+  tier.storing_chunks += job.num_chunks;
   tier.account_s = std::max(-2 * kDebtS, tier.account_s - chunk_cost_s(job.tier) * job.num_chunks);
   offer(job);
 }
@@ -109,6 +117,16 @@ void Demand::on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, 
     tier.declined_chunks += job.num_chunks;
   }
   offer(job);
+}
+
+void Demand::on_completed(const JobMetadata& job, const CompletedTransfer& /*result*/, MonotonicTime now) {
+  on_withdrawn(job, now);
+}
+
+void Demand::on_withdrawn(const JobMetadata& job, MonotonicTime /*now*/) {
+  if (!is_judged(job)) return;
+  std::uint64_t& storing = tiers_[job.tier].storing_chunks;
+  storing -= std::min<std::uint64_t>(storing, job.num_chunks);
 }
 
 void Demand::on_demand(const LookupDemand& demand, MonotonicTime /*now*/) {

@@ -22,8 +22,8 @@ struct DemandOptions {
   std::uint32_t horizon_chunks = 8192;   ///< offered chunks over which the rate fades: a dozen long prompts
   std::uint32_t memory_chunks = 262144;  ///< offered keys that are remembered, 4 bytes each
   /// Of the device's busy time, what stores may take from it before they have proven to pay, the grace included. A
-  /// tenth of what promise 9 allows: bursts of them show at the p99 before they show in the throughput.
-  double spend_share = 0.0025;
+  /// twentieth of what promise 9 allows: bursts of them show at the p99 before they show in the throughput.
+  double spend_share = 0.001;
   /// Stores refused at the start, while the device's speed without any is being measured; none if it is configured.
   std::uint32_t quiet_jobs = 0;
 };
@@ -46,6 +46,7 @@ class Demand final : public AdmissionPolicy {
     double needed = 0;                    ///< the same, without those found in the primary tier
     double account_s = 0;                 ///< seconds of the device that stores may still take
     std::uint64_t offered_jobs = 0;
+    std::uint64_t storing_chunks = 0;     ///< in flight
     std::uint64_t offered_bytes = 0;      ///< ever; until grace_bytes nothing is refused
     std::uint64_t offered_chunks = 0, wanted_chunks = 0;
     std::uint64_t declined_jobs = 0, declined_chunks = 0;
@@ -60,9 +61,8 @@ class Demand final : public AdmissionPolicy {
   [[nodiscard]] RefusalReason should_admit(const JobMetadata& job, MonotonicTime now) const override;
   void on_admitted(const JobMetadata& job, MonotonicTime now) override;
   void on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, MonotonicTime now) override;
-  void on_completed(const JobMetadata& /*job*/, const CompletedTransfer& /*result*/,
-                    MonotonicTime /*now*/) override {}
-  void on_withdrawn(const JobMetadata& /*job*/, MonotonicTime /*now*/) override {}
+  void on_completed(const JobMetadata& job, const CompletedTransfer& result, MonotonicTime now) override;
+  void on_withdrawn(const JobMetadata& job, MonotonicTime now) override;
   void on_demand(const LookupDemand& demand, MonotonicTime now) override;
   void on_computed(const ComputeSample& sample, MonotonicTime now) override;
   void reset() override;
@@ -81,11 +81,12 @@ class Demand final : public AdmissionPolicy {
   [[nodiscard]] double chunk_gain_s(TierIndex tier) const;
   [[nodiscard]] const DeviceCosts& costs() const { return costs_; }
   /// Whether the next cascade to the tier would pass an enforcing gate.
-  [[nodiscard]] bool is_open(TierIndex tier) const;
+  [[nodiscard]] bool is_open(TierIndex tier, std::uint32_t chunks = 1) const;
 
  private:
   [[nodiscard]] bool is_judged(const JobMetadata& job) const;
   [[nodiscard]] bool is_quiet(const Tier& tier) const;
+  [[nodiscard]] bool is_new(TierIndex tier) const;
   void offer(const JobMetadata& job);
   void note_change(Tier& tier, TierIndex index);
   [[nodiscard]] GateReport report_of(TierIndex tier) const;

@@ -12,9 +12,11 @@ namespace kv_offload {
 /// tier is written to, read from or asked. A tier whose transfers run beside the device costs nothing; one that takes
 /// the serving process's host thread, the memory bus or the PCIe link shows here.
 ///
-/// Spans of ComputeSample are collected to windows of some length, because a transfer's end is seen later than what it
-/// took from the device, and fitted by least squares without negative costs: seconds = tokens × a + Σ cost × traffic.
-/// Old windows fade. No clock, O(tiers²) state and work per window, value type.
+/// Spans of ComputeSample are collected to windows of some length and fitted by least squares without negative costs:
+/// seconds = tokens × a + Σ cost × traffic. `a` comes from windows without transfers as soon as there are some: where
+/// everything that is computed is stored, too, nothing else tells the two apart. A transfer's end is seen later than
+/// what it took from the device, up to a whole job, so that the fit finds too little; what over many windows remains
+/// beyond it goes to all bytes alike. Old windows fade. No clock, O(tiers²) state and work per window, value type.
 class DeviceCosts {
  public:
   /// `tokens_per_s` as configured; 0: measured.
@@ -35,7 +37,8 @@ class DeviceCosts {
   [[nodiscard]] double saved_second() const;
   /// Seconds that a prompt waits for others to be computed: as long its load may take without keeping it.
   [[nodiscard]] double wait_s() const { return wait_s_; }
-  [[nodiscard]] double busy_s() const { return busy_total_s_; }
+  /// Windows in which the tier was written to.
+  [[nodiscard]] std::uint64_t written_windows(std::size_t tier) const { return windows_with_[written_of(tier)]; }
   [[nodiscard]] std::uint64_t windows() const { return windows_; }
   [[nodiscard]] bool is_configured() const { return configured_s_ > 0; }
 
@@ -45,6 +48,9 @@ class DeviceCosts {
   static std::size_t read_of(std::size_t tier) { return 2 + 3 * tier; }
   static std::size_t probed_of(std::size_t tier) { return 3 + 3 * tier; }
   [[nodiscard]] double cost(std::size_t what) const;
+  [[nodiscard]] double unexplained_per_gb() const;
+  /// Of computing a thousand tokens, if it need not be fitted.
+  [[nodiscard]] double anchor() const;
   double& gram(std::size_t a, std::size_t b) { return gram_[a * fitted_.size() + b]; }
   void close_window();
   void fit();
@@ -54,10 +60,16 @@ class DeviceCosts {
   std::vector<double> fitted_;         // seconds per unit of traffic
   std::vector<double> gram_, against_; // fading sums of products; of products with seconds
   std::vector<double> seen_, seen_s_;  // fading sums over the windows that had any: traffic, and seconds
+  double clean_s_ = 0, clean_tokens_ = 0;  // fading sums over windows without transfers
+  std::uint64_t clean_windows_ = 0;
+  double excess_s_ = 0, explained_s_ = 0;  // of all windows, fading with those that moved something
+  double moved_s_ = 0, moved_gb_ = 0;      // of these
+  bool window_alone_ = true;
   std::vector<double> window_;         // being collected
   double window_s_ = 0;
   std::uint64_t windows_ = 0;
-  double busy_s_ = 0, elapsed_s_ = 0, live_ = 0, wait_s_ = 0, busy_total_s_ = 0;
+  std::vector<std::uint64_t> windows_with_;  // traffic
+  double busy_s_ = 0, elapsed_s_ = 0, live_ = 0, wait_s_ = 0;
   MonotonicTime last_{};
 };
 

@@ -22,7 +22,8 @@ struct ComputeSample {
   Duration busy{};                  ///< length of the span
   Duration waited{};                ///< that this prompt was ready and others were computed
   std::uint32_t live = 0;           ///< requests that the device or its queue had
-  std::vector<TierTraffic> moved;   ///< by tier, in the span
+  bool alone = false;               ///< no transfer was under way in it
+  std::vector<TierTraffic> moved;   ///< by tier: transfers that ended in the span
 };
 
 }  // namespace kv_offload

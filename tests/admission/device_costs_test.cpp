@@ -27,9 +27,11 @@ struct Device {
               read_s_per_gb[t] * static_cast<double>(moved[t].read_bytes) / kGb + probed * moved[t].probe_s;
     second += took + rest_s;
     ComputeSample sample;
+    sample.alone = true;
     sample.tokens = tokens;
     sample.busy = from_seconds(took);
     sample.live = live;
+    for (const auto& tier : moved) sample.alone = sample.alone && tier.read_bytes + tier.written_bytes == 0;
     sample.moved = std::move(moved);
     return sample;
   }
