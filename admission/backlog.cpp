@@ -12,7 +12,7 @@ namespace kv_offload {
 namespace {
 
 constexpr double kMib = 1 << 20;
-constexpr std::uint64_t kFirstChunks = 64;
+constexpr std::uint64_t kFirstBytes = std::uint64_t{1} << 30U;
 constexpr const char* kQueued = "kv_offload_backlog_seconds";
 constexpr const char* kRate = "kv_offload_backlog_bytes_per_second";
 constexpr const char* kRefusedJobs = "kv_offload_backlog_refused_jobs_total";
@@ -55,7 +55,7 @@ bool Backlog::is_full(const JobMetadata& job, MonotonicTime now) const {
   const Tier& tier = tiers_[job.tier];
   if (tier.queued_chunks == 0) return false;
   // Of a tier that has ended nothing yet anything may be believed: it gets little.
-  if (!tier.has_ended && tier.queued_chunks + job.num_chunks > kFirstChunks) return true;
+  if (!tier.has_ended && tier.queued_bytes + job.bytes > kFirstBytes) return true;
   return queued_s(job.tier, job.bytes, now) > options_.max_queued_s;
 }
 

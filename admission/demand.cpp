@@ -22,8 +22,6 @@ constexpr const char* kDeclinedJobs = "kv_offload_demand_declined_jobs_total";
 constexpr const char* kDeclinedChunks = "kv_offload_demand_declined_chunks_total";
 constexpr const char* kWouldChunks = "kv_offload_demand_would_decline_chunks_total";
 
-constexpr std::uint64_t kQuietWindows = 2;
-constexpr std::uint64_t kNewWindows = 4;
 constexpr double kDebtS = 2;     // spent on a rate that promises to pay, until chunks that were served do
 constexpr double kSavingsS = 2;
 
@@ -55,20 +53,9 @@ double Demand::chunk_gain_s(TierIndex tier) const {
          costs_.read_s_per_byte(tier) * static_cast<double>(chunk_bytes_);
 }
 
-/// While nothing is stored every span is the device's own; what follows can be held against it.
-bool Demand::is_quiet(const Tier& tier) const {
-  return tier.offered_jobs < options_.quiet_jobs && !costs_.is_configured() && costs_.windows() < kQuietWindows;
-}
-
-/// The device has computed, but hardly while the tier was written to: one store at a time until that is known.
-bool Demand::is_new(TierIndex tier) const {
-  return options_.quiet_jobs > 0 && costs_.windows() >= kQuietWindows && costs_.written_windows(tier) < kNewWindows;
-}
-
 bool Demand::is_open(TierIndex tier, std::uint32_t chunks) const {
   const Tier& t = tiers_[tier];
   if (options_.mode == GateMode::off) return true;
-  if (is_quiet(t) || (is_new(tier) && t.storing_chunks > 0)) return false;
   if (const double cost = chunk_cost_s(tier); cost > 0) {
     const double gain = chunk_gain_s(tier), needed = t.offered > 0 ? t.needed / t.offered : 1;
     const bool pays = gain > 0 && needed * gain >= cost;
@@ -91,7 +78,6 @@ void Demand::offer(const JobMetadata& job) {
   tier.offered = tier.offered * fades + job.num_chunks;
   tier.wanted *= fades;
   tier.needed *= fades;
-  ++tier.offered_jobs;
   if (job.num_chunks > 0) chunk_bytes_ = job.bytes / job.num_chunks;
   tier.offered_bytes += job.bytes;
   tier.offered_chunks += job.num_chunks;
@@ -104,7 +90,6 @@ void Demand::on_admitted(const JobMetadata& job, MonotonicTime /*now*/) {
   Tier& tier = tiers_[job.tier];
   if (!is_open(job.tier, job.num_chunks)) tier.would_decline_chunks += job.num_chunks;
   // At once: by the time the device shows it a dozen more would have passed.
-  tier.storing_chunks += job.num_chunks;
   tier.account_s = std::max(-2 * kDebtS, tier.account_s - chunk_cost_s(job.tier) * job.num_chunks);
   offer(job);
 }
@@ -117,16 +102,6 @@ void Demand::on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, 
     tier.declined_chunks += job.num_chunks;
   }
   offer(job);
-}
-
-void Demand::on_completed(const JobMetadata& job, const CompletedTransfer& /*result*/, MonotonicTime now) {
-  on_withdrawn(job, now);
-}
-
-void Demand::on_withdrawn(const JobMetadata& job, MonotonicTime /*now*/) {
-  if (!is_judged(job)) return;
-  std::uint64_t& storing = tiers_[job.tier].storing_chunks;
-  storing -= std::min<std::uint64_t>(storing, job.num_chunks);
 }
 
 void Demand::on_demand(const LookupDemand& demand, MonotonicTime /*now*/) {
@@ -177,8 +152,7 @@ std::vector<PolicySetting> Demand::settings() const {
           {"grace_bytes", format_bytes(options_.grace_bytes), ""},
           {"horizon_chunks", std::to_string(options_.horizon_chunks), "chunks"},
           {"memory_chunks", std::to_string(options_.memory_chunks), "chunks"},
-          {"spend_share", formatted("%g", options_.spend_share), "of the device's busy time"},
-          {"quiet_jobs", std::to_string(options_.quiet_jobs), "stores"}};
+          {"spend_share", formatted("%g", options_.spend_share), "of the device's busy time"}};
 }
 
 std::vector<MetricSample> Demand::stats(MonotonicTime /*now*/) const {
@@ -239,9 +213,6 @@ GateReport Demand::report_of(TierIndex index) const {
                       tier.account_s);
   if (options_.mode == GateMode::off) {
     report.status = GateStatus::off;
-  } else if (is_quiet(tier)) {
-    report.status = GateStatus::warming_up;
-    text += formatted("; at most %u stores are declined while the device's own speed is measured", options_.quiet_jobs);
   } else if (cost > 0 && options_.target > 0) {
     report.status = is_open(index) ? GateStatus::nothing_to_refuse : GateStatus::refusing;
     text += is_open(index) ? "; storing pays, or may be tried" : "; storing costs the device more than hits save";

@@ -24,8 +24,6 @@ struct DemandOptions {
   /// Of the device's busy time, what stores may take from it before they have proven to pay, the grace included. A
   /// twentieth of what promise 9 allows: bursts of them show at the p99 before they show in the throughput.
   double spend_share = 0.001;
-  /// Stores refused at the start, while the device's speed without any is being measured; none if it is configured.
-  std::uint32_t quiet_jobs = 0;
 };
 
 /// Stores to a tier only while what is offered to it is asked for again, beyond what the device still has: of the
@@ -45,8 +43,6 @@ class Demand final : public AdmissionPolicy {
     double offered = 0, wanted = 0;       ///< chunks, fading over horizon_chunks offered ones
     double needed = 0;                    ///< the same, without those found in the primary tier
     double account_s = 0;                 ///< seconds of the device that stores may still take
-    std::uint64_t offered_jobs = 0;
-    std::uint64_t storing_chunks = 0;     ///< in flight
     std::uint64_t offered_bytes = 0;      ///< ever; until grace_bytes nothing is refused
     std::uint64_t offered_chunks = 0, wanted_chunks = 0;
     std::uint64_t declined_jobs = 0, declined_chunks = 0;
@@ -61,8 +57,9 @@ class Demand final : public AdmissionPolicy {
   [[nodiscard]] RefusalReason should_admit(const JobMetadata& job, MonotonicTime now) const override;
   void on_admitted(const JobMetadata& job, MonotonicTime now) override;
   void on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, MonotonicTime now) override;
-  void on_completed(const JobMetadata& job, const CompletedTransfer& result, MonotonicTime now) override;
-  void on_withdrawn(const JobMetadata& job, MonotonicTime now) override;
+  void on_completed(const JobMetadata& /*job*/, const CompletedTransfer& /*result*/,
+                    MonotonicTime /*now*/) override {}
+  void on_withdrawn(const JobMetadata& /*job*/, MonotonicTime /*now*/) override {}
   void on_demand(const LookupDemand& demand, MonotonicTime now) override;
   void on_computed(const ComputeSample& sample, MonotonicTime now) override;
   void reset() override;
@@ -85,8 +82,6 @@ class Demand final : public AdmissionPolicy {
 
  private:
   [[nodiscard]] bool is_judged(const JobMetadata& job) const;
-  [[nodiscard]] bool is_quiet(const Tier& tier) const;
-  [[nodiscard]] bool is_new(TierIndex tier) const;
   void offer(const JobMetadata& job);
   void note_change(Tier& tier, TierIndex index);
   [[nodiscard]] GateReport report_of(TierIndex tier) const;

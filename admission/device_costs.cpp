@@ -10,7 +10,7 @@ constexpr double kWindowS = 0.25;         // several jobs of a tier that is wort
 constexpr double kWindowFades = 1.0 / 512;
 constexpr double kSampleWeight = 1.0 / 32;
 constexpr double kShows = 0.003;          // of the device's time
-constexpr double kCleanFades = 1.0 / 64;
+constexpr double kAloneRises = 1.01;      // per window without transfers: a device may become slower
 constexpr double kExcessFades = 1.0 / 128;
 constexpr double kRidge = 1e-4;           // relative: decides between traffics that always come together
 constexpr int kSweeps = 24;
@@ -27,14 +27,14 @@ DeviceCosts::DeviceCosts(std::size_t num_tiers, double tokens_per_s)
   const std::size_t n = 1 + 3 * num_tiers;
   for (auto* sums : {&fitted_, &against_, &seen_, &seen_s_, &window_}) sums->assign(n, 0);
   gram_.assign(n * n, 0);
-  windows_with_.assign(n, 0);
 }
 
 void DeviceCosts::add(const ComputeSample& sample, MonotonicTime now) {
   const double busy = to_seconds(sample.busy);
-  if (busy > 0 && window_s_ >= kWindowS) close_window();  // samples of no length belong to the one before
+  // Samples of no length belong to the one before.
+  if (busy > 0 && window_s_ > 0 && (window_s_ >= kWindowS || window_alone_ != sample.alone)) close_window();
   window_s_ += busy;
-  window_alone_ = window_alone_ && sample.alone;
+  window_alone_ = (window_alone_ || window_s_ <= busy) && sample.alone;
   window_[kTokens] += static_cast<double>(sample.tokens) / kThousand;
   for (std::size_t t = 0; t < num_tiers_ && t < sample.moved.size(); ++t) {
     window_[written_of(t)] += static_cast<double>(sample.moved[t].written_bytes) / kGb;
@@ -57,7 +57,6 @@ void DeviceCosts::close_window() {
     for (std::size_t b = 0; b < n; ++b) gram(a, b) += window_[a] * window_[b];
     against_[a] = against_[a] * (1 - kWindowFades) + window_[a] * window_s_;
     if (window_[a] <= 0) continue;  // how much it showed stays known while it rests
-    ++windows_with_[a];
     seen_[a] = seen_[a] * (1 - kWindowFades) + window_[a];
     seen_s_[a] = seen_s_[a] * (1 - kWindowFades) + window_s_;
   }
@@ -65,9 +64,8 @@ void DeviceCosts::close_window() {
   double gb = 0;
   for (std::size_t a = 1; a < n; ++a) gb += a % 3 != 0 ? window_[a] : 0;
   if (window_alone_ && window_[kTokens] > 0) {
-    ++clean_windows_;
-    clean_s_ = clean_s_ * (1 - kCleanFades) + window_s_;
-    clean_tokens_ = clean_tokens_ * (1 - kCleanFades) + window_[kTokens];
+    const double each = window_s_ / window_[kTokens];
+    alone_ = alone_ <= 0 ? each : std::min(each, alone_ * kAloneRises);
   }
   fit();
   double explained = 0;
@@ -103,7 +101,7 @@ void DeviceCosts::fit() {
 
 double DeviceCosts::anchor() const {
   if (configured_s_ > 0) return configured_s_ * kThousand;
-  return clean_windows_ >= kFewWindows ? clean_s_ / clean_tokens_ : 0;
+  return alone_;
 }
 
 double DeviceCosts::unexplained_per_gb() const {

@@ -13,8 +13,9 @@ namespace kv_offload {
 /// the serving process's host thread, the memory bus or the PCIe link shows here.
 ///
 /// Spans of ComputeSample are collected to windows of some length and fitted by least squares without negative costs:
-/// seconds = tokens × a + Σ cost × traffic. `a` comes from windows without transfers as soon as there are some: where
-/// everything that is computed is stored, too, nothing else tells the two apart. A transfer's end is seen later than
+/// seconds = tokens × a + Σ cost × traffic. `a` is the least of windows without transfers, as soon as there is one (the first prompt
+/// is computed before the first store), rising by a hundredth with each: where everything that is computed is stored, too,
+/// nothing else tells the two apart. A transfer's end is seen later than
 /// what it took from the device, up to a whole job, so that the fit finds too little; what over many windows remains
 /// beyond it goes to all bytes alike. Old windows fade. No clock, O(tiers²) state and work per window, value type.
 class DeviceCosts {
@@ -37,8 +38,6 @@ class DeviceCosts {
   [[nodiscard]] double saved_second() const;
   /// Seconds that a prompt waits for others to be computed: as long its load may take without keeping it.
   [[nodiscard]] double wait_s() const { return wait_s_; }
-  /// Windows in which the tier was written to.
-  [[nodiscard]] std::uint64_t written_windows(std::size_t tier) const { return windows_with_[written_of(tier)]; }
   [[nodiscard]] std::uint64_t windows() const { return windows_; }
   [[nodiscard]] bool is_configured() const { return configured_s_ > 0; }
 
@@ -60,15 +59,13 @@ class DeviceCosts {
   std::vector<double> fitted_;         // seconds per unit of traffic
   std::vector<double> gram_, against_; // fading sums of products; of products with seconds
   std::vector<double> seen_, seen_s_;  // fading sums over the windows that had any: traffic, and seconds
-  double clean_s_ = 0, clean_tokens_ = 0;  // fading sums over windows without transfers
-  std::uint64_t clean_windows_ = 0;
+  double alone_ = 0;                   // seconds per thousand tokens of windows without transfers: the least of late
   double excess_s_ = 0, explained_s_ = 0;  // of all windows, fading with those that moved something
   double moved_s_ = 0, moved_gb_ = 0;      // of these
   bool window_alone_ = true;
   std::vector<double> window_;         // being collected
   double window_s_ = 0;
   std::uint64_t windows_ = 0;
-  std::vector<std::uint64_t> windows_with_;  // traffic
   double busy_s_ = 0, elapsed_s_ = 0, live_ = 0, wait_s_ = 0;
   MonotonicTime last_{};
 };

@@ -125,7 +125,6 @@ std::unique_ptr<AdmissionPolicy> make_demand(ConfigReader& reader,
   o.horizon_chunks = read_count(reader, "horizon_chunks", o.horizon_chunks, 1, kMaxRemembered);
   o.memory_chunks = read_count(reader, "memory_chunks", o.memory_chunks, 1024, kMaxRemembered);
   o.spend_share = reader.number("spend_share", o.spend_share, 0, 1);
-  o.quiet_jobs = read_count(reader, "quiet_jobs", o.quiet_jobs, 0, kMaxEvents);
   if (reader.failed()) return nullptr;
   return std::make_unique<Demand>(o, environment);
 }

@@ -10,6 +10,7 @@ constexpr double kWeight = 1.0 / 16;       // of an answer
 constexpr std::uint64_t kFewAnswers = 16;  // before a lookup is cut short
 constexpr std::uint32_t kFirstBatches = 2; // of a tier that has not loaded anything yet
 constexpr std::uint32_t kFarthest = 4096;  // lookups between two trials
+constexpr std::uint32_t kBehindKnown = 8;
 constexpr std::uint32_t kNoBound = std::numeric_limits<std::uint32_t>::max();
 
 std::uint32_t doubled(std::uint32_t now, std::uint32_t first) {
@@ -137,10 +138,12 @@ std::int64_t LoadWorth::in_flight_chunks() const {
 
 // -- lookups --------------------------------------------------------------------------------------------------
 
+/// The memory forgets single keys, so that the last one tells; behind it as many as a first probe asks for anyway.
 std::uint32_t LoadWorth::known(const LookupReach& lookup) const {
-  std::uint32_t until = lookup.first_key;
-  while (until < lookup.keys.size() && offered_.contains(lookup.keys[until])) ++until;
-  return until;
+  auto until = static_cast<std::uint32_t>(lookup.keys.size());
+  while (until > lookup.first_key && !offered_.contains(lookup.keys[until - 1])) --until;
+  if (until <= lookup.first_key) return lookup.first_key;
+  return std::min(until + kBehindKnown, static_cast<std::uint32_t>(lookup.keys.size()));
 }
 
 std::uint32_t LoadWorth::lookup_reach(const LookupReach& lookup, MonotonicTime /*now*/) const {

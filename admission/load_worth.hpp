@@ -92,7 +92,7 @@ class LoadWorth final : public AdmissionPolicy {
   };
   [[nodiscard]] double chunk_s() const;
   [[nodiscard]] bool is_probe_due(const Tier& tier) const;
-  /// Leading keys from first_key on that were offered before.
+  /// Up to which key the lookup is about what was offered before; first_key: nothing of it was.
   [[nodiscard]] std::uint32_t known(const LookupReach& lookup) const;
   void end(const JobMetadata& job, bool completed, MonotonicTime finished);
   [[nodiscard]] GateReport report_of(TierIndex tier) const;

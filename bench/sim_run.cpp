@@ -122,7 +122,6 @@ Expected<SimOutcome> run_policy(const Json& document, const SimPolicy& policy,
     outcome.problems.push_back(std::to_string(outcome.totals.call_errors) +
                                " calls failed, first: " + outcome.totals.first_error);
   if (engine != nullptr && !interrupted()) settle(world, *engine, outcome);
-  if (getenv("ADM_DEBUG") != nullptr) for (const auto& g : outcome.stats.admission.gates) fprintf(stderr, "%s %s [%s]: %s\n", g.tier.c_str(), g.gate.c_str(), std::string(to_string(g.status)).c_str(), g.text.c_str());
   bool healed = true;
   for (std::size_t t = 0; engine != nullptr && t < setup->tiers.size(); ++t) {
     const SimTier& tier = engine->tier(t);

@@ -25,15 +25,9 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-/// A device of known speed: nothing is kept back while it is being measured.
-AdmissionEnvironment known_device() {
-  auto environment = two_tiers();
-  environment.compute_tokens_per_s = 10'000;
-  return environment;
-}
 std::unique_ptr<AdmissionPolicy> adaptive(const std::string& overrides = "") {
   auto made = admission_policies().make(parse(R"({"type": "adaptive")" + overrides + "}"),
-                                        "admission_policy", known_device());
+                                        "admission_policy", two_tiers());
   REQUIRE(made);
   return std::move(*made);
 }
@@ -69,30 +63,8 @@ TEST_CASE("adaptive is the recommended composite", "[admission][unit]") {
   CHECK(find<Demand>(*policy)->options().mode == GateMode::enforce);
   CHECK(find<LookupGates>(*policy)->options().mode == GateMode::off);
   CHECK(find<CircuitBreaker>(*policy)->options().cascades.max_open_s == 1.5);
-  CHECK(find<Demand>(*policy)->options().quiet_jobs == 16);
   CHECK(find<LoadWorth>(*policy)->options().mode == GateMode::enforce);
   CHECK(find<Backlog>(*policy)->options().max_queued_s == 15);  // half of deadlines.store
-}
-
-TEST_CASE("adaptive sees the device alone before it stores, for a bounded number of stores", "[admission][unit]") {
-  auto made = admission_policies().make(parse(R"({"type": "adaptive"})"), "admission_policy", two_tiers());
-  REQUIRE(made);
-  AdmissionLedger ledger(std::move(*made), {1000, 1000}, two_tiers());
-  const auto one = keys(1);
-  const auto offer = [&] { return ledger.decide_cascade(0, one, kMiB, nullptr, at(0)).admitted; };
-  SECTION("until it has") {
-    CHECK_FALSE(offer());
-    ComputeSample sample;
-    sample.tokens = 1000;
-    sample.busy = from_seconds(0.3);
-    for (int n = 0; n < 3; ++n) ledger.observe_computed(sample, at(0));
-    CHECK(offer());
-  }
-  SECTION("and no longer where nobody tells") {
-    int refused = 0;
-    while (!offer()) REQUIRE(++refused <= 16);
-    CHECK(refused == 16);
-  }
 }
 
 TEST_CASE("adaptive takes overrides key by key", "[admission][unit]") {
@@ -264,7 +236,7 @@ TEST_CASE("counts balance under random sequences for every policy and for adapti
   std::mt19937 random(seed);
   const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
   AdmissionLedger ledger(
-      admission_policies().make(parse(json), "admission_policy", known_device()).value(), {40, 25},
+      admission_policies().make(parse(json), "admission_policy", two_tiers()).value(), {40, 25},
       two_tiers());
   std::map<AdmissionTicket, std::uint32_t> flights;
   VerdictCounts verdicts[2];

@@ -43,7 +43,7 @@ TEST_CASE("every key of the gates is read", "[admission][unit]") {
   CHECK(p.report_every == 1);
 
   const auto demand = make(R"({"type": "demand", "mode": "observe", "target": 0.5,
-    "grace_bytes": "1 MiB", "horizon_chunks": 2, "memory_chunks": 2048, "spend_share": 0.5, "quiet_jobs": 9})");
+    "grace_bytes": "1 MiB", "horizon_chunks": 2, "memory_chunks": 2048, "spend_share": 0.5})");
   const DemandOptions& d = as<Demand>(demand).options();
   CHECK(d.mode == GateMode::observe);
   CHECK(d.target == 0.5);
@@ -51,7 +51,6 @@ TEST_CASE("every key of the gates is read", "[admission][unit]") {
   CHECK(d.horizon_chunks == 2);
   CHECK(d.memory_chunks == 2048);
   CHECK(d.spend_share == 0.5);
-  CHECK(d.quiet_jobs == 9);
 
   const auto worth = make(R"({"type": "load_worth", "mode": "observe", "device_share": 0.5, "wait_share": 0,
     "probe_every": 2, "probe_chunks": 3, "memory_chunks": 2048})");
@@ -139,7 +138,7 @@ TEST_CASE("impossible gates are refused with path, value and what is allowed",
           "268435456]"},
       Row{R"({"type": "demand", "grace": 1})",
           "admission_policy.grace: unknown key; known here: grace_bytes, horizon_chunks, "
-          "memory_chunks, mode, quiet_jobs, spend_share, target, type"},
+          "memory_chunks, mode, spend_share, target, type"},
       Row{R"({"type": "demand", "spend_share": 1.5})",
           "admission_policy.spend_share: 1.5 is not allowed; expected a number in [0, 1]"},
       Row{R"({"type": "load_worth", "device_share": 0})",

@@ -128,13 +128,27 @@ TEST_CASE("keys that were never offered are asked for only while the tier has so
   };
   CHECK(l.ledger.decide_reach(lookup, at(0)) == LookupReach::kEverything);
   for (int n = 0; n < 40; ++n) answer(10);
-  CHECK(l.ledger.decide_reach(lookup, at(0)) == 10);
+  CHECK(l.ledger.decide_reach(lookup, at(0)) == 18);  // and a first window behind them
   const auto strangers = keys(5, 100);
   CHECK(l.ledger.decide_reach({0, strangers, 0}, at(0)) == 0);
   CHECK(l.ledger.decide_reach({1, strangers, 0}, at(0)) == LookupReach::kEverything);  // not known of the other tier
   // An engine beside it has begun to fill the tier: trials notice.
   for (int n = 0; n < 40; ++n) answer(20);
   CHECK(l.ledger.decide_reach({0, strangers, 0}, at(0)) == LookupReach::kEverything);
+}
+
+TEST_CASE("what the memory has forgotten here and there is asked for all the same", "[admission][unit]") {
+  LoadWorthOptions o;
+  o.memory_chunks = 1024;
+  Loader l(o);
+  for (std::uint32_t first = 0; first < 2048; first += 64)
+    (void)l.ledger.decide_cascade(0, keys(64, first), 64 * kMiB, nullptr, at(0));
+  const auto recent = keys(512, 1536);  // some of them have lost their place to a later one
+  const auto strangers = keys(64, 100000);
+  for (int n = 0; n < 40; ++n)
+    l.ledger.observe_reach({{0, strangers, 0}, 0, 0, 0, 8, std::chrono::milliseconds(20)}, at(0));
+  CHECK(l.ledger.decide_reach({0, strangers, 0}, at(0)) == 0);
+  CHECK(l.ledger.decide_reach({0, recent, 0}, at(0)) >= 500);
 }
 
 TEST_CASE("a tier from which nothing is loaded is not asked either", "[admission][unit]") {
