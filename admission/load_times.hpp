@@ -30,7 +30,7 @@ class LoadTimes {
   }
 
  private:
-  static constexpr double kFades = 1.0 / 32;   // of the weight of all before, per load
+  static constexpr double kFades = 1.0 / 16;   // of the weight of all before, per load
   static constexpr double kSpread = 0.01;      // of the squared mean: less is one length
   unsigned long long loads_ = 0;
   double n_ = 0, x_ = 0, xx_ = 0, y_ = 0, xy_ = 0;

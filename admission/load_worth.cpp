@@ -118,8 +118,12 @@ void LoadWorth::end(const JobMetadata& job, bool completed, MonotonicTime finish
   if (completed) batch.chunks += chunks;
   batch.moved = batch.moved || completed;
   if (batch.left > 0) return;
-  if (batch.moved)
-    tier.times.add(static_cast<double>(batch.ahead + batch.chunks), std::max(0.0, to_seconds(finished - batch.begun)));
+  if (batch.moved) {
+    const double took = std::max(0.0, to_seconds(finished - batch.begun));
+    tier.times.add(static_cast<double>(batch.ahead + batch.chunks), took);
+    // A trial that was worth it is followed by others soon: they have to outweigh what was seen before.
+    if (batch.room != kNoBound && took < batch.chunks * chunk_s()) tier.probe_every = 0;
+  }
   --tier.batches;
   batches_.erase(it);
 }
@@ -156,7 +160,7 @@ std::uint32_t LoadWorth::lookup_reach(const LookupReach& lookup, MonotonicTime /
   const double asking = std::max(waits, tier.probing_s * costs_.probed_s_per_s(lookup.tier) / costs_.saved_second());
   const std::uint32_t until = known(lookup);
   const bool strangers = tier.stranger_answers < kFewAnswers || tier.stranger_chunks * chunk_s() > asking;
-  if (strangers) return LookupReach::kEverything;
+  if (strangers && until < lookup.keys.size()) return LookupReach::kEverything;
   const bool any = until > lookup.first_key &&
                    (tier.known_answers < kFewAnswers || tier.known_chunks * chunk_s() > asking);
   return any ? until : 0;

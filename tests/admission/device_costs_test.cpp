@@ -110,8 +110,8 @@ TEST_CASE("a second saved is worth less where the device rests", "[admission][un
   DeviceCosts a(2, 10000), b(2, 10000);
   for (int n = 0; n < 300; ++n) {
     a.add(busy.compute(5000), at(busy.second));
-    b.add(resting.compute(5000, {{}, {}}, 4.5, 10), at(resting.second));
+    b.add(resting.compute(5000, {{}, {}}, 0.5, 10), at(resting.second));
   }
   CHECK(a.saved_second() == Approx(1).epsilon(0.01));
-  CHECK(b.saved_second() == Approx(0.1 + 0.9 / 10).epsilon(0.05));
+  CHECK(b.saved_second() == Approx(1 / (10 * 0.5 * 0.5)).epsilon(0.05));
 }

@@ -203,8 +203,8 @@ TEST_CASE("impossible gates are refused with path, value and what is allowed",
       Row{R"({"type": "adaptive", "payoff": null})",
           "admission_policy.payoff: null is not allowed; expected an object"},
       Row{R"({"type": "adaptive", "alpha": 0.5})",
-          "admission_policy.alpha: unknown key; known here: backpressure, circuit_breaker, "
-          "demand, lookup_gate, payoff, promotion_concurrency, type, write_budget"});
+          "admission_policy.alpha: unknown key; known here: backlog, backpressure, circuit_breaker, "
+          "demand, load_worth, lookup_gate, payoff, promotion_concurrency, type, write_budget"});
   const auto made = make(row.json);
   REQUIRE_FALSE(made);
   CHECK(made.error().code == OffloadErrc::invalid_config);

@@ -121,19 +121,22 @@ TEST_CASE("keys that were never offered are asked for only while the tier has so
   for (int n = 0; n < 3; ++n) l.compute(0.5, {{}, {}});
   REQUIRE(l.gate().costs().knows_speed());
   (void)l.ledger.decide_cascade(0, keys(10), 10 * kMiB, nullptr, at(0));
-  const auto list = keys(20);  // ten were offered
+  const auto list = keys(40);  // ten were offered
   const LookupReach lookup{0, list, 0};
   const auto answer = [&](std::uint32_t served) {
-    l.ledger.observe_reach({lookup, served, served, 0, std::min(served + 1, 20U), std::chrono::milliseconds(20)}, at(0));
+    l.ledger.observe_reach({lookup, served, served, 0, std::min(served + 1, 40U), std::chrono::milliseconds(20)}, at(0));
   };
   CHECK(l.ledger.decide_reach(lookup, at(0)) == LookupReach::kEverything);
-  for (int n = 0; n < 40; ++n) answer(10);
-  CHECK(l.ledger.decide_reach(lookup, at(0)) == 18);  // and a first window behind them
   const auto strangers = keys(5, 100);
+  for (int n = 0; n < 40; ++n) {
+    answer(10);
+    l.ledger.observe_reach({{0, strangers, 0}, 0, 0, 0, 5, std::chrono::milliseconds(20)}, at(0));
+  }
+  CHECK(l.ledger.decide_reach(lookup, at(0)) == 18);  // and a first window behind them
   CHECK(l.ledger.decide_reach({0, strangers, 0}, at(0)) == 0);
   CHECK(l.ledger.decide_reach({1, strangers, 0}, at(0)) == LookupReach::kEverything);  // not known of the other tier
   // An engine beside it has begun to fill the tier: trials notice.
-  for (int n = 0; n < 40; ++n) answer(20);
+  for (int n = 0; n < 40; ++n) answer(40);
   CHECK(l.ledger.decide_reach({0, strangers, 0}, at(0)) == LookupReach::kEverything);
 }
 
