@@ -1,11 +1,11 @@
 #include "kv_offload/tests/support/device_failing_backend.hpp"
 #include "kv_offload/tests/support/device_fixture.hpp"
+#include "kv_offload/tests/support/open_things.hpp"
 #include "kv_offload/tiers/device/page_mappings.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -21,12 +21,6 @@ TestCaches two_tensors() {
 }
 constexpr WorkerPlace kPlace{0, 1, 2, ChunkLayout::sharded};
 
-std::size_t entries(const char* directory) {
-  std::size_t count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(directory))
-    static_cast<void>(entry), ++count;
-  return count;
-}
 std::size_t shared_mappings() {
   std::ifstream maps("/proc/self/maps");
   std::size_t count = 0;
@@ -37,7 +31,7 @@ std::size_t shared_mappings() {
 
 /// What a process has open, running and mapped.
 struct Footprint {
-  std::size_t descriptors = entries("/proc/self/fd"), threads = entries("/proc/self/task"),
+  std::size_t descriptors = open_descriptors(), threads = running_threads(),
               mappings = shared_mappings();
   bool operator==(const Footprint&) const = default;
 };

@@ -2,12 +2,12 @@
 
 // Helpers of tests over the real engine: real threads, real memory, real files.
 #include "kv_offload/actors/offload_engine.hpp"
+#include "kv_offload/tests/support/open_things.hpp"
 #include "kv_offload/tests/support/secondary_tier_config.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
-#include <dirent.h>
 #include <filesystem>
 #include <memory>
 #include <stdlib.h>
@@ -56,15 +56,6 @@ inline void store(OffloadEngine& engine, RequestHandle request, const KeyList& w
   REQUIRE(plan);
   for (const auto chunk : plan->chunk_ids) std::ranges::fill(engine.chunk(chunk), fill);
   REQUIRE(engine.complete_store(plan->lease, {.wait_cascades = wait}).get());
-}
-
-inline std::size_t open_descriptors() {
-  std::size_t n = 0;
-  if (DIR* dir = opendir("/proc/self/fd")) {
-    while (readdir(dir) != nullptr) ++n;
-    closedir(dir);
-  }
-  return n;
 }
 
 inline void require_promises(OffloadEngine& engine) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kv_offload/tests/support/open_things.hpp"
+
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
@@ -62,13 +64,6 @@ inline std::string attribute(const std::string& path, const char* name) {
   const ssize_t size = ::getxattr(path.c_str(), name, value.data(), value.size());
   value.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
   return value;
-}
-/// Open descriptors of this process.
-inline std::size_t open_descriptors() {
-  std::size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    ++count;
-  return count;
 }
 
 }  // namespace kv_offload::test

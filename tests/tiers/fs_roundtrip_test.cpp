@@ -177,22 +177,17 @@ TEST_CASE("a thousand transfers, good and bad, leave no descriptor open", "[fs][
 
 TEST_CASE("a stopped tier leaves no descriptor and no thread", "[fs][io]") {
   KV_OFFLOAD_NEEDS_URING();
-  const auto threads = [] {
-    std::size_t count = 0;
-    for ([[maybe_unused]] const auto& t : std::filesystem::directory_iterator("/proc/self/task"))
-      ++count;
-    return count;
-  };
-  const std::size_t threads_before = threads();
+  const std::size_t threads_before = test::running_threads();
   const std::size_t before = test::open_descriptors();
   {
     FsFixture f;
     f.start();
     f.store_named(0, 5);
-    CHECK(threads() > threads_before);
+    CHECK(test::running_threads() > threads_before);
     CHECK(f.stop());
   }
   CHECK(test::open_descriptors() == before);
+  CHECK(test::threads_come_down_to(threads_before));
 }
 
 }  // namespace

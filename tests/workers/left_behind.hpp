@@ -1,5 +1,7 @@
 #pragma once
 
+#include "kv_offload/tests/support/open_things.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <filesystem>
@@ -30,7 +32,7 @@ struct Holdings {
       if (gone || target.find("/proc/") == 0) continue;  // the look itself
       h.descriptors.push_back(target.substr(0, target.find(':')));
     }
-    for ([[maybe_unused]] const auto& task : fs::directory_iterator("/proc/self/task")) ++h.threads;
+    h.threads = running_threads();
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);)
       if (line.find("memfd:kv_offload") != std::string::npos ||
