@@ -95,6 +95,7 @@ struct CurlLoop::Impl {
     explicit Watched(asio::io_context& loop, curl_socket_t fd) : descriptor(loop, fd) {}
     asio::posix::stream_descriptor descriptor;
     int wanted = 0;  // 0: idle, kept because the next request on the connection will want it
+    bool answers = false;  // connected: it was once waited for until there is something to read
     bool reading = false;
     bool writing = false;
     bool gone = false;
@@ -113,8 +114,7 @@ struct CurlLoop::Impl {
   const std::shared_ptr<bool> alive;  // handlers that outlive this find it false
   CURLM* multi = nullptr;
   absl::flat_hash_map<curl_socket_t, std::shared_ptr<Watched>> sockets;
-  absl::flat_hash_set<curl_socket_t>
-      connected;  // ours to close; others (of name look-ups) are not kept
+  absl::flat_hash_set<curl_socket_t> ours;  // by on_open; others are of name look-ups
   absl::flat_hash_map<ExchangeId, std::unique_ptr<Exchange>> running;
   std::vector<std::unique_ptr<Exchange>> idle;
   ExchangeId next_id = 1;
@@ -169,12 +169,16 @@ struct CurlLoop::Impl {
 
   // --- sockets and time -----------------------------------------------------------------------------
   void watch(curl_socket_t fd, int what) {
+    if (!*alive) return;
     const auto it = sockets.find(fd);
     if (what == CURL_POLL_REMOVE) {
       if (it == sockets.end()) return;
       it->second->wanted = 0;
-      // Watching a connection anew for every request would cost more system calls than a small chunk.
-      if (!connected.contains(fd)) unwatch(fd);
+      // Watching a connection anew for every request would cost more system calls than a small chunk. One that is given
+      // up while it connects libcurl closes without on_close: its number may be another socket's a moment later.
+      if (it->second->answers) return;
+      unwatch(fd);
+      ours.erase(fd);
       return;
     }
     std::shared_ptr<Watched> watched;
@@ -185,6 +189,7 @@ struct CurlLoop::Impl {
       sockets.emplace(fd, watched);
     }
     watched->wanted = what;
+    watched->answers = watched->answers || ((what & CURL_POLL_IN) != 0 && ours.contains(fd));
     arm(fd, watched);
   }
 
@@ -198,13 +203,15 @@ struct CurlLoop::Impl {
 
   static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) {
     const int fd = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
-    if (fd >= 0) static_cast<Impl*>(self)->connected.insert(fd);
-    return fd < 0 ? CURL_SOCKET_BAD : fd;
+    if (fd < 0) return CURL_SOCKET_BAD;
+    static_cast<Impl*>(self)->unwatch(fd);  // whatever had the number is closed
+    static_cast<Impl*>(self)->ours.insert(fd);
+    return fd;
   }
   static int on_close(void* self, curl_socket_t fd) {
     auto& impl = *static_cast<Impl*>(self);
     impl.unwatch(fd);
-    impl.connected.erase(fd);
+    impl.ours.erase(fd);
     return ::close(fd);
   }
 
@@ -434,6 +441,9 @@ CurlLoop::CurlLoop(asio::io_context& loop, CurlOptions options)
 
 CurlLoop::~CurlLoop() {
   Impl& m = *impl_;
+  *m.alive = false;
+  // Before libcurl closes them: what is released later may be somebody else's.
+  while (!m.sockets.empty()) m.unwatch(m.sockets.begin()->first);
   for (auto& [id, x] : m.running) {
     curl_multi_remove_handle(m.multi, x->easy);
     curl_slist_free_all(x->headers);
@@ -441,9 +451,7 @@ CurlLoop::~CurlLoop() {
   }
   m.running.clear();
   for (auto& x : m.idle) curl_easy_cleanup(x->easy);
-  if (m.multi != nullptr) curl_multi_cleanup(m.multi);  // tells which sockets are not to be watched
-  for (auto& [fd, watched] : m.sockets) watched->descriptor.release();
-  *m.alive = false;
+  if (m.multi != nullptr) curl_multi_cleanup(m.multi);
 }
 
 CurlLoop::ExchangeId CurlLoop::start(HttpRequest request, Done done) {
