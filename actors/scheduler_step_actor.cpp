@@ -30,6 +30,7 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
     copies->size = Histogram({1e6, 5e6, 1e7, 2e7, 4e7, 6e7, 8e7, 1e8, 1.5e8, 2e8});
   verdicts_.resize(deps_.tiers.size());
   load_costs_ = LoadCosts(deps_.tiers.size());
+  compute_meter_ = ComputeMeter(deps_.tiers.size(), deps_.tokens_per_chunk);
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   using S = SchedulerStepState;
   return {
@@ -176,6 +177,9 @@ void SchedulerStepState::allocated(const AllocatedCall& m) {
   request->allocated = true;
   request->counted.clear();
   judge_claims(*request, m.device_tokens);
+  const auto prompt_tokens = request->context->request.prompt_tokens;
+  compute_meter_.allocated(m.request, prompt_tokens - std::min(prompt_tokens, m.device_tokens), request->answered_at,
+                           self_->clock().now());
   m.reply.deliver(Ok{});
 }
 
@@ -231,6 +235,7 @@ void SchedulerStepState::maybe_forget(RequestHandle handle) {
   if (std::find(request.told.begin(), request.told.end(), true) != request.told.end())
     tell_tiers(request);  // a lookup that was still open asked another tier
   end_claims(request);
+  compute_meter_.ended(handle, self_->clock().now());
   requests_.erase(it);
   ++totals_.requests_ended;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/actors/compute_meter.hpp"
 #include "kv_offload/actors/load_costs.hpp"
 #include "kv_offload/actors/lookup_op.hpp"
 #include "kv_offload/actors/primary_homes.hpp"
@@ -96,6 +97,7 @@ class SchedulerStepState {
     std::vector<bool> told;                      ///< tiers that keep something for it, until closed
     bool finished = false;
     bool allocated = false;
+    MonotonicTime answered_at{};    ///< of its last lookup
     bool wants_told = false;        ///< admission knows what it wanted of the tiers
     bool closed = false;            ///< the tiers were told of its end
     std::uint32_t open_ops = 0;
@@ -326,6 +328,7 @@ class SchedulerStepState {
   void judge_claims(Request& request, std::uint64_t device_tokens);
   void end_claims(Request& request);
   void split_below_floor(CascadeOp& op);
+  void note_store(RequestHandle handle, const Request& request, std::size_t keys, std::optional<std::uint64_t> first_token);
 
   // copies by the workers
   void start_copy(CopyOp op, const BlockList& blocks);
@@ -399,6 +402,7 @@ class SchedulerStepState {
   SchedulerTotals totals_;
   std::vector<VerdictCounts> verdicts_;  ///< by tier, cumulative
   LoadCosts load_costs_{0};
+  ComputeMeter compute_meter_{0, 0};
   std::vector<bool> tier_alive_;
   Epoch epoch_ = 0;
   std::uint64_t memo_epoch_ = 0;  ///< moves with every reset and forget

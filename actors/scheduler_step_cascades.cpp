@@ -122,6 +122,7 @@ void SchedulerStepState::jobs_ended(const JobsEnded& m) {
   for (const auto& e : m.entries) {
     if (e.released) --open_jobs_;
     if (e.outcome && e.is_promotion) load_costs_.landed(e.tier, e.chunks_done, e.took);
+    if (e.outcome) compute_meter_.moved(e.tier, e.is_promotion, e.bytes);
     const auto waited = waited_jobs_.find(e.job);
     if (waited == waited_jobs_.end()) continue;
     const auto it = cascades_.find(waited->second);

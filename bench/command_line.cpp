@@ -94,8 +94,7 @@ void add_stress(CLI::App& app, StressOptions& options, Command& command) {
   auto* stress = app.add_subcommand("stress", "many callers, random operations, faults on demand");
   add_number<std::uint32_t>(*stress, "--threads", options.threads, 1, 1024, "serving threads");
   add_number<double>(*stress, "--seconds", options.seconds, 0.1, 86400, "how long to load it");
-  stress->add_option("--seed", options.seed, "of everything random (default 1)")
-      ->check(not_negative);
+  add_seed(*stress, options.seed, "of everything random");
   add_number<double>(*stress, "--rate", options.requests_per_s, 0.001, 1e6,
                      "requests arrive so often in a second, all threads together, at times that "
                      "are fixed in advance (default: when a thread is free)");
@@ -129,8 +128,7 @@ void add_simulate(CLI::App& app, SimulateOptions& options, Command& command) {
            "recorded transfers of the tiers, a JSON list of [bytes, seconds]");
   simulate->add_option("--policies", options.policies,
                        "off, registered policies or the scenario's, separated by commas");
-  simulate->add_option("--seed", options.seed, "of everything random (default 1)")
-      ->check(not_negative);
+  add_seed(*simulate, options.seed, "of everything random");
   add_number<std::uint32_t>(*simulate, "--seeds", options.seeds, 1, 10'000,
                             "run so many seeds (default: the scenario's, or 1)");
   add_number<double>(*simulate, "--grid", options.grid_percent, 0, 99,
@@ -295,7 +293,7 @@ void add_lookup(CLI::App& app, LookupBenchOptions& options, Command& command) {
   add_number<std::uint32_t>(*lookup, "--rounds", options.rounds, 1, 1000, "medians of so many (default 3)");
   lookup->add_flag_callback(
       "--no-hold", [&options] { options.hold = false; }, "lookups hold nothing");
-  lookup->add_option("--seed", options.seed, "of the prompts (default 1)")->check(not_negative);
+  add_seed(*lookup, options.seed, "of the prompts");
   add_text(*lookup, "--eviction", options.eviction, "eviction policy: lru, arc, s3fifo");
   add_text(*lookup, "--markdown", options.markdown_file,
            "append the results as Markdown tables to a file");
@@ -328,8 +326,7 @@ void add_workers(CLI::App& app, WorkersOptions& options, Command& command) {
   workers->add_flag(
       "--kill", options.kill,
       "kill one worker in each round, give its rank to another, do again what failed");
-  workers->add_option("--seed", options.seed, "of the order, and of who dies when (default 1)")
-      ->check(not_negative);
+  add_seed(*workers, options.seed, "of the order, and of who dies when");
   add_output_options(*workers, options.output);
   workers->callback([&options, &command] {
     command = [&options](std::ostream& out, std::ostream& err) {
