@@ -14,15 +14,35 @@ void ComputeMeter::enter(Prompt prompt, MonotonicTime now) {
   const bool silent = is_silent(prompt);
   queue_.push_back(prompt);
   if (silent || busy_since_) return;
+  begin_span(now);
+}
+
+void ComputeMeter::begin_span(MonotonicTime now) {
   busy_since_ = now;
-  moved_.assign(moved_.size(), TierTraffic{});
+  for (Flow& flow : flows_) flow.busy_s = flow.jobs.busy_s(now);
+  probe_s_.assign(probe_s_.size(), 0);
 }
 
 void ComputeMeter::restart(MonotonicTime now) {
   const bool busy = std::any_of(queue_.begin(), queue_.end(), [&](const Prompt& p) { return !is_silent(p); });
   busy_since_.reset();
-  if (busy) busy_since_ = now;
-  moved_.assign(moved_.size(), TierTraffic{});
+  if (busy) begin_span(now);
+}
+
+std::vector<TierTraffic> ComputeMeter::traffic(MonotonicTime now) const {
+  const auto flowed = [now](const Flow& flow) {
+    return static_cast<std::uint64_t>(flow.jobs.rate(now) * (flow.jobs.busy_s(now) - flow.busy_s));
+  };
+  std::vector<TierTraffic> moved(probe_s_.size());
+  for (std::size_t t = 0; t < moved.size(); ++t)
+    moved[t] = {flowed(flows_[flow_of(t, true)]), flowed(flows_[flow_of(t, false)]), probe_s_[t]};
+  return moved;
+}
+
+bool ComputeMeter::is_alone(MonotonicTime now) const {
+  return std::all_of(flows_.begin(), flows_.end(), [now](const Flow& flow) {
+    return flow.jobs.under_way() == 0 && flow.jobs.busy_s(now) <= flow.busy_s;
+  });
 }
 
 void ComputeMeter::allocated(RequestHandle request, std::uint64_t tokens, MonotonicTime answered_at, MonotonicTime now) {
@@ -50,7 +70,7 @@ void ComputeMeter::loaded(RequestHandle request, std::size_t chunks, MonotonicTi
 }
 
 std::optional<ComputeSample> ComputeMeter::stored(RequestHandle request, std::uint64_t left, std::size_t live,
-                                                  std::size_t transfers, MonotonicTime now) {
+                                                  MonotonicTime now) {
   const auto it = find(request);
   if (it == queue_.end()) return std::nullopt;
   const bool whole = left < tokens_per_chunk_;
@@ -62,10 +82,8 @@ std::optional<ComputeSample> ComputeMeter::stored(RequestHandle request, std::ui
   sample.waited = it->waited + (begun > it->ready_at ? begun - it->ready_at : Duration{});
   sample.busy = now - begun;
   sample.live = static_cast<std::uint32_t>(live);
-  sample.moved = moved_;
-  sample.alone = transfers == 0 && std::all_of(moved_.begin(), moved_.end(), [](const TierTraffic& t) {
-    return t.read_bytes == 0 && t.written_bytes == 0;
-  });
+  if (busy_since_) sample.moved = traffic(now);
+  sample.alone = busy_since_ && is_alone(now);
   // Those before it that nobody hears of are computed as well.
   const auto before = std::stable_partition(queue_.begin(), it, [&](const Prompt& p) { return !is_silent(p); });
   for (auto silent = before; silent != it; ++silent) sample.tokens += silent->tokens;
@@ -83,13 +101,16 @@ void ComputeMeter::ended(RequestHandle request, MonotonicTime now) {
   if (!silent) restart(now);
 }
 
-void ComputeMeter::moved(std::size_t tier, bool is_promotion, std::uint64_t bytes) {
-  if (!busy_since_ || tier >= moved_.size()) return;
-  (is_promotion ? moved_[tier].read_bytes : moved_[tier].written_bytes) += bytes;
+void ComputeMeter::begun(std::size_t tier, bool is_promotion, MonotonicTime now) {
+  if (tier < probe_s_.size()) flows_[flow_of(tier, is_promotion)].jobs.begin(1, now);
+}
+
+void ComputeMeter::moved(std::size_t tier, bool is_promotion, std::uint64_t bytes, MonotonicTime now) {
+  if (tier < probe_s_.size()) flows_[flow_of(tier, is_promotion)].jobs.end(1, bytes, now);
 }
 
 void ComputeMeter::probed(std::size_t tier, Duration took) {
-  if (busy_since_ && tier < moved_.size()) moved_[tier].probe_s += to_seconds(took);
+  if (busy_since_ && tier < probe_s_.size()) probe_s_[tier] += to_seconds(took);
 }
 
 }  // namespace kv_offload

@@ -272,6 +272,8 @@ class SchedulerStepState {
   void present_pinned(const PresentPinned& m);
   void load_pinned(const LeadingPinned& m);
   [[nodiscard]] LoadWorth worth_of(const LookupOp& op, const LookupAnswer& answer) const;
+  /// Numbered, admitted and pinned ones: counted, and told to the tracker.
+  void begin_jobs(TrackJobs jobs);
   void jobs_ended(const JobsEnded& m);
   void jobs_drained(const JobsDrained& m);
   void primary_reset(const PrimaryReset& m);

@@ -174,7 +174,7 @@ void SchedulerStepState::note_store(RequestHandle handle, const Request& request
   const auto prompt = request.context->request.prompt_tokens;
   if (first_token && *first_token >= prompt) return compute_meter_.ended(handle, self_->clock().now());
   const auto until = first_token ? *first_token + std::uint64_t{keys} * deps_.tokens_per_chunk : prompt;
-  auto sample = compute_meter_.stored(handle, prompt - std::min(prompt, until), requests_.size(), open_jobs_,
+  auto sample = compute_meter_.stored(handle, prompt - std::min(prompt, until), requests_.size(),
                                        self_->clock().now());
   if (sample) self_->send(deps_.admission, DeviceComputed{std::move(*sample)});
 }

@@ -421,10 +421,9 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     job.submit_time = now;
     job.deadline = now + deps_.deadlines.load;
     job.request = op.request;
-    ++open_jobs_;
     track.jobs.push_back(std::move(job));
   }
-  self_->send(deps_.tracker, std::move(track));
+  begin_jobs(std::move(track));
 }
 
 }  // namespace kv_offload

@@ -4,8 +4,6 @@
 #include "kv_offload/admission/text_format.hpp"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 
 namespace kv_offload {
@@ -22,38 +20,22 @@ constexpr const char* kWouldChunks = "kv_offload_backlog_would_refuse_chunks_tot
 }  // namespace
 
 Backlog::Backlog(const BacklogOptions& options, AdmissionEnvironment environment)
-    : options_(options), environment_(std::move(environment)) {
-  tiers_.assign(environment_.tiers.size(), Tier());
-}
+    : options_(options),
+      environment_(std::move(environment)),
+      tiers_(environment_.tiers.size(), Tier(options.half_life_s)) {}
 
-/// What was ended fades with the time in which the tier had something to write.
-Backlog::Tier Backlog::at(TierIndex tier, MonotonicTime now) const {
-  Tier t = tiers_[tier];
-  const double passed = t.updated_at == MonotonicTime{} ? 0 : std::max(0.0, to_seconds(now - t.updated_at));
-  t.updated_at = std::max(t.updated_at, now);
-  if (t.queued_chunks == 0 || passed <= 0) return t;
-  const double fades = std::exp2(-passed / options_.half_life_s);
-  t.ended_bytes *= fades;
-  t.writing_s = t.writing_s * fades + options_.half_life_s / std::log(2.0) * (1 - fades);
-  return t;
-}
-
-double Backlog::rate(TierIndex tier, MonotonicTime now) const {
-  const Tier t = at(tier, now);
-  return t.writing_s > 0 ? t.ended_bytes / t.writing_s : 0;
-}
+double Backlog::rate(TierIndex tier, MonotonicTime now) const { return tiers_[tier].writing.rate(now); }
 
 double Backlog::queued_s(TierIndex tier, std::uint64_t bytes, MonotonicTime now) const {
-  const Tier t = at(tier, now);
-  const double all = static_cast<double>(t.queued_bytes + bytes);
-  if (t.ended_bytes > 0) return all * t.writing_s / t.ended_bytes;
+  const Tier& t = tiers_[tier];
+  if (const double rate = t.writing.rate(now); rate > 0) return static_cast<double>(t.queued_bytes + bytes) / rate;
   // Nothing has ended yet: it takes at least as long as it has taken.
-  return t.queued_bytes > 0 ? t.writing_s : 0;
+  return t.queued_bytes > 0 ? t.writing.busy_s(now) : 0;
 }
 
 bool Backlog::is_full(const JobMetadata& job, MonotonicTime now) const {
   const Tier& tier = tiers_[job.tier];
-  if (tier.queued_chunks == 0) return false;
+  if (tier.writing.under_way() == 0) return false;
   // Of a tier that has ended nothing yet anything may be believed: it gets little.
   if (!tier.has_ended && tier.queued_bytes + job.bytes > kFirstBytes) return true;
   return queued_s(job.tier, job.bytes, now) > options_.max_queued_s;
@@ -67,10 +49,10 @@ RefusalReason Backlog::should_admit(const JobMetadata& job, MonotonicTime now) c
 void Backlog::on_admitted(const JobMetadata& job, MonotonicTime now) {
   if (!is_judged(job)) return;
   const bool full = options_.mode == GateMode::observe && is_full(job, now);
-  Tier& tier = tiers_[job.tier] = at(job.tier, now);
+  Tier& tier = tiers_[job.tier];
+  tier.writing.begin(job.num_chunks, now);
   if (full) tier.would_refuse_chunks += job.num_chunks;
   tier.queued_bytes += job.bytes;
-  tier.queued_chunks += job.num_chunks;
 }
 
 void Backlog::on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, MonotonicTime /*now*/) {
@@ -81,11 +63,10 @@ void Backlog::on_refused(const JobMetadata& job, const AdmissionPolicy* refuser,
 
 void Backlog::end(const JobMetadata& job, bool counts, MonotonicTime now) {
   if (!is_judged(job)) return;
-  Tier& tier = tiers_[job.tier] = at(job.tier, now);
+  Tier& tier = tiers_[job.tier];
+  tier.writing.end(job.num_chunks, counts ? job.bytes : 0, now);
   tier.queued_bytes -= std::min(tier.queued_bytes, job.bytes);
-  tier.queued_chunks -= std::min<std::uint64_t>(tier.queued_chunks, job.num_chunks);
   tier.has_ended = tier.has_ended || counts;
-  if (counts) tier.ended_bytes += static_cast<double>(job.bytes);
 }
 
 /// A job that failed has left the queue all the same.
@@ -95,11 +76,11 @@ void Backlog::on_completed(const JobMetadata& job, const CompletedTransfer& /*re
 
 void Backlog::on_withdrawn(const JobMetadata& job, MonotonicTime now) { end(job, false, now); }
 
-void Backlog::reset() { tiers_.assign(tiers_.size(), Tier()); }
+void Backlog::reset() { tiers_.assign(tiers_.size(), Tier(options_.half_life_s)); }
 
 std::int64_t Backlog::in_flight_chunks() const {
   std::int64_t chunks = 0;
-  for (const Tier& tier : tiers_) chunks += static_cast<std::int64_t>(tier.queued_chunks);
+  for (const Tier& tier : tiers_) chunks += static_cast<std::int64_t>(tier.writing.under_way());
   return chunks;
 }
 
@@ -143,10 +124,10 @@ std::vector<GateReport> Backlog::gate_reports(MonotonicTime now) const {
     const Tier& tier = tiers_[i];
     GateReport report{"backlog", environment_.label_of(i), options_.mode, GateStatus::nothing_to_refuse, {}, 0};
     const double queued = queued_s(index, 0, now);
-    report.text = formatted("%llu chunks queued, %.3g s at %.4g MiB/s; at most %g s; %llu refused", count(tier.queued_chunks),
+    report.text = formatted("%llu chunks queued, %.3g s at %.4g MiB/s; at most %g s; %llu refused", count(tier.writing.under_way()),
                             queued, rate(index, now) / kMib, options_.max_queued_s, count(tier.refused_chunks));
     if (options_.mode == GateMode::off) report.status = GateStatus::off;
-    else if (tier.ended_bytes <= 0) report.status = GateStatus::warming_up;
+    else if (!tier.has_ended) report.status = GateStatus::warming_up;
     else if (queued > options_.max_queued_s) report.status = GateStatus::refusing;
     reports.push_back(std::move(report));
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_offload/admission/admission_policy.hpp"
+#include "kv_offload/admission/busy_rate.hpp"
 
 #include <cstdint>
 #include <string>
@@ -13,7 +14,7 @@ struct BacklogOptions {
   /// Seconds of work that a tier's queue of stores may hold. A pin share bounds it in chunks, which a slow tier takes
   /// minutes to write: its jobs then end by their deadline, and a tier that does not end them in time is disabled.
   double max_queued_s = 15;
-  double half_life_s = 4;  ///< of writing, over which the rate is measured
+  double half_life_s = 1;  ///< of writing: a tier that has become slow is known to be before much more is queued
 };
 
 /// Refuses cascades to a tier that has more queued than it writes in `max_queued_s`, by the rate at which it ended
@@ -22,10 +23,11 @@ struct BacklogOptions {
 class Backlog final : public AdmissionPolicy {
  public:
   struct Tier {
-    std::uint64_t queued_bytes = 0, queued_chunks = 0;
-    double ended_bytes = 0, writing_s = 0;  ///< fading while it writes, as of `updated_at`
-    MonotonicTime updated_at{};
-    bool has_ended = false;                 ///< any store yet
+    explicit Tier(double half_life_s) : writing(half_life_s) {}
+
+    BusyRate writing;  ///< of chunks
+    std::uint64_t queued_bytes = 0;
+    bool has_ended = false;  ///< any store yet
     std::uint64_t refused_jobs = 0, refused_chunks = 0, would_refuse_chunks = 0;
   };
 
@@ -53,7 +55,6 @@ class Backlog final : public AdmissionPolicy {
   [[nodiscard]] double queued_s(TierIndex tier, std::uint64_t bytes, MonotonicTime now) const;
 
  private:
-  [[nodiscard]] Tier at(TierIndex tier, MonotonicTime now) const;
   [[nodiscard]] bool is_judged(const JobMetadata& job) const { return !job.is_promotion && job.tier < tiers_.size(); }
   [[nodiscard]] bool is_full(const JobMetadata& job, MonotonicTime now) const;
   void end(const JobMetadata& job, bool counts, MonotonicTime now);

@@ -24,6 +24,8 @@ constexpr const char* kWouldChunks = "kv_offload_demand_would_decline_chunks_tot
 
 constexpr double kDebtS = 2;     // spent on a rate that promises to pay, until chunks that were served do
 constexpr double kSavingsS = 2;
+constexpr std::uint64_t kTrialWindows = 8;  // of a device that computes while the tier is written to
+constexpr std::uint64_t kAloneWindows = 4;
 
 }  // namespace
 
@@ -53,9 +55,21 @@ double Demand::chunk_gain_s(TierIndex tier) const {
          costs_.read_s_per_byte(tier) * static_cast<double>(chunk_bytes_);
 }
 
+bool Demand::is_trying(TierIndex tier) const {
+  return costs_.knows_speed() && costs_.written_windows(tier) < kTrialWindows;
+}
+
+/// One store after the other, with as much time between the first of them: the device is seen with and without.
+bool Demand::may_try(TierIndex tier) const {
+  for (std::size_t t = 0; t < tiers_.size(); ++t)
+    if (tiers_[t].in_flight > 0 && (t == tier || is_trying(static_cast<TierIndex>(t)))) return false;
+  return costs_.alone_windows() >= kAloneWindows || costs_.alone_windows() > costs_.written_windows(tier);
+}
+
 bool Demand::is_open(TierIndex tier, std::uint32_t chunks) const {
   const Tier& t = tiers_[tier];
   if (options_.mode == GateMode::off) return true;
+  if (is_trying(tier) && !may_try(tier)) return false;
   if (const double cost = chunk_cost_s(tier); cost > 0) {
     const double gain = chunk_gain_s(tier), needed = t.offered > 0 ? t.needed / t.offered : 1;
     const bool pays = gain > 0 && needed * gain >= cost;
@@ -90,6 +104,7 @@ void Demand::on_admitted(const JobMetadata& job, MonotonicTime /*now*/) {
   Tier& tier = tiers_[job.tier];
   if (!is_open(job.tier, job.num_chunks)) tier.would_decline_chunks += job.num_chunks;
   // At once: by the time the device shows it a dozen more would have passed.
+  tier.in_flight += job.num_chunks;
   tier.account_s = std::max(-2 * kDebtS, tier.account_s - chunk_cost_s(job.tier) * job.num_chunks);
   offer(job);
 }
@@ -103,6 +118,18 @@ void Demand::on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, 
   }
   offer(job);
 }
+
+void Demand::end(const JobMetadata& job) {
+  if (!is_judged(job)) return;
+  Tier& tier = tiers_[job.tier];
+  tier.in_flight -= std::min<std::uint64_t>(tier.in_flight, job.num_chunks);
+}
+
+void Demand::on_completed(const JobMetadata& job, const CompletedTransfer& /*result*/, MonotonicTime /*now*/) {
+  end(job);
+}
+
+void Demand::on_withdrawn(const JobMetadata& job, MonotonicTime /*now*/) { end(job); }
 
 void Demand::on_demand(const LookupDemand& demand, MonotonicTime /*now*/) {
   // What nobody had counts if it was offered; a prefix as far as it was offered without a gap.

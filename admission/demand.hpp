@@ -43,6 +43,7 @@ class Demand final : public AdmissionPolicy {
     double offered = 0, wanted = 0;       ///< chunks, fading over horizon_chunks offered ones
     double needed = 0;                    ///< the same, without those found in the primary tier
     double account_s = 0;                 ///< seconds of the device that stores may still take
+    std::uint64_t in_flight = 0;          ///< chunks of stores
     std::uint64_t offered_bytes = 0;      ///< ever; until grace_bytes nothing is refused
     std::uint64_t offered_chunks = 0, wanted_chunks = 0;
     std::uint64_t declined_jobs = 0, declined_chunks = 0;
@@ -57,9 +58,8 @@ class Demand final : public AdmissionPolicy {
   [[nodiscard]] RefusalReason should_admit(const JobMetadata& job, MonotonicTime now) const override;
   void on_admitted(const JobMetadata& job, MonotonicTime now) override;
   void on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, MonotonicTime now) override;
-  void on_completed(const JobMetadata& /*job*/, const CompletedTransfer& /*result*/,
-                    MonotonicTime /*now*/) override {}
-  void on_withdrawn(const JobMetadata& /*job*/, MonotonicTime /*now*/) override {}
+  void on_completed(const JobMetadata& job, const CompletedTransfer& result, MonotonicTime now) override;
+  void on_withdrawn(const JobMetadata& job, MonotonicTime now) override;
   void on_demand(const LookupDemand& demand, MonotonicTime now) override;
   void on_computed(const ComputeSample& sample, MonotonicTime now) override;
   void reset() override;
@@ -83,6 +83,10 @@ class Demand final : public AdmissionPolicy {
  private:
   [[nodiscard]] bool is_judged(const JobMetadata& job) const;
   void offer(const JobMetadata& job);
+  void end(const JobMetadata& job);
+  /// Nothing is known yet of what a store costs the device, but it would be seen.
+  [[nodiscard]] bool is_trying(TierIndex tier) const;
+  [[nodiscard]] bool may_try(TierIndex tier) const;
   void note_change(Tier& tier, TierIndex index);
   [[nodiscard]] GateReport report_of(TierIndex tier) const;
 

@@ -27,6 +27,7 @@ DeviceCosts::DeviceCosts(std::size_t num_tiers, double tokens_per_s)
   const std::size_t n = 1 + 3 * num_tiers;
   for (auto* sums : {&fitted_, &against_, &seen_, &seen_s_, &window_}) sums->assign(n, 0);
   gram_.assign(n * n, 0);
+  written_windows_.assign(num_tiers, 0);
 }
 
 void DeviceCosts::add(const ComputeSample& sample, MonotonicTime now) {
@@ -61,10 +62,12 @@ void DeviceCosts::close_window() {
     seen_s_[a] = seen_s_[a] * (1 - kWindowFades) + window_s_;
   }
   ++windows_;
+  for (std::size_t t = 0; t < num_tiers_; ++t) written_windows_[t] += window_[written_of(t)] > 0 ? 1 : 0;
   double gb = 0;
   for (std::size_t a = 1; a < n; ++a) gb += a % 3 != 0 ? window_[a] : 0;
   if (window_alone_ && window_[kTokens] > 0) {
     const double each = window_s_ / window_[kTokens];
+    ++alone_windows_;
     alone_ = alone_ <= 0 ? each : std::min(each, alone_ * kAloneRises);
   }
   fit();

@@ -39,6 +39,10 @@ class DeviceCosts {
   /// Seconds that a prompt waits for others to be computed: as long its load may take without keeping it.
   [[nodiscard]] double wait_s() const { return wait_s_; }
   [[nodiscard]] std::uint64_t windows() const { return windows_; }
+  /// Windows without any transfer, and windows in which the tier was written to: before a few of both nothing is known
+  /// of what that costs.
+  [[nodiscard]] std::uint64_t alone_windows() const { return alone_windows_; }
+  [[nodiscard]] std::uint64_t written_windows(std::size_t tier) const { return written_windows_[tier]; }
   [[nodiscard]] bool is_configured() const { return configured_s_ > 0; }
 
  private:
@@ -66,6 +70,8 @@ class DeviceCosts {
   std::vector<double> window_;         // being collected
   double window_s_ = 0;
   std::uint64_t windows_ = 0;
+  std::uint64_t alone_windows_ = 0;
+  std::vector<std::uint64_t> written_windows_;
   double busy_s_ = 0, elapsed_s_ = 0, live_ = 0, wait_s_ = 0;
   MonotonicTime last_{};
 };

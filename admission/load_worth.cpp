@@ -8,9 +8,11 @@ namespace {
 
 constexpr double kWeight = 1.0 / 16;       // of an answer
 constexpr std::uint64_t kFewAnswers = 16;  // before a lookup is cut short
+constexpr std::uint64_t kFewDearAnswers = 4;  // where asking shows in the device's speed
 constexpr std::uint32_t kFirstBatches = 2; // of a tier that has not loaded anything yet
 constexpr std::uint32_t kFarthest = 4096;  // lookups between two trials
 constexpr std::uint32_t kBehindKnown = 8;
+constexpr double kAskingLeast = 1.0 / 8;   // of the time: a device that is waited for now may rest by then
 constexpr std::uint32_t kNoBound = std::numeric_limits<std::uint32_t>::max();
 
 std::uint32_t doubled(std::uint32_t now, std::uint32_t first) {
@@ -157,12 +159,14 @@ std::uint32_t LoadWorth::lookup_reach(const LookupReach& lookup, MonotonicTime /
   if (tier.skippable + 1 >= std::max(tier.cut_every, options_.probe_every)) return LookupReach::kEverything;
   // Waiting for the tier's word costs the request what it exceeds the wait for the device by, and the device what it shows.
   const double waits = std::max(0.0, tier.probing_s - options_.wait_share * costs_.wait_s());
-  const double asking = std::max(waits, tier.probing_s * costs_.probed_s_per_s(lookup.tier) / costs_.saved_second());
+  const double asking = std::max({waits, tier.probing_s * kAskingLeast,
+                                  tier.probing_s * costs_.probed_s_per_s(lookup.tier) / costs_.saved_second()});
   const std::uint32_t until = known(lookup);
-  const bool strangers = tier.stranger_answers < kFewAnswers || tier.stranger_chunks * chunk_s() > asking;
+  const auto few = costs_.probed_s_per_s(lookup.tier) > 0 ? kFewDearAnswers : kFewAnswers;
+  const bool strangers = tier.stranger_answers < few || tier.stranger_chunks * chunk_s() > asking;
   if (strangers && until < lookup.keys.size()) return LookupReach::kEverything;
   const bool any = until > lookup.first_key &&
-                   (tier.known_answers < kFewAnswers || tier.known_chunks * chunk_s() > asking);
+                   (tier.known_answers < few || tier.known_chunks * chunk_s() > asking);
   return any ? until : 0;
 }
 

@@ -134,7 +134,7 @@ void add_simulate(CLI::App& app, SimulateOptions& options, Command& command) {
   add_number<double>(*simulate, "--grid", options.grid_percent, 0, 99,
                      "vary each grid parameter of the scenario by so many percent");
   add_number<std::uint32_t>(*simulate, "--random", options.random, 1, 100'000,
-                            "draw N scenarios, one per seed, and compare off and adaptive in each");
+                            "draw N scenarios, one per seed, and compare off and adaptive in each, on the means of --seeds");
   add_number<std::size_t>(*simulate, "--requests", options.requests_max, 1, kChunksMax,
                           "only the first N requests of the trace, or of each drawn scenario");
   add_choice<bool>(*simulate, "--order", options.head_most_recent,
@@ -148,9 +148,9 @@ void add_simulate(CLI::App& app, SimulateOptions& options, Command& command) {
       throw CLI::ValidationError("--synthetic", "excludes --trace");
     const bool names_one = options.trace_file || options.synthetic || options.scenario_file;
     if (options.random > 0 &&
-        (names_one || options.seeds || options.grid_percent > 0 || !options.policies.empty() ||
+        (names_one || options.grid_percent > 0 || !options.policies.empty() ||
          options.markdown_file || options.profile_file || options.engine.config_file || !options.engine.tiers.empty()))
-      throw CLI::ValidationError("--random", "excludes every option but --seed, --requests, --json and --quiet");
+      throw CLI::ValidationError("--random", "excludes every option but --seed, --seeds, --requests, --json and --quiet");
     if (!names_one && options.random == 0)
       throw CLI::RequiredError("--trace, --synthetic, --scenario or --random");
     command = [&options](std::ostream& out, std::ostream& err) {

@@ -62,10 +62,10 @@ TEST_CASE("every key of the gates is read", "[admission][unit]") {
   CHECK(o.probe_chunks == 3);
   CHECK(o.memory_chunks == 2048);
 
-  const auto backlog = make(R"({"type": "backlog", "mode": "off", "max_queued_s": 2.5, "half_life_s": 1})");
+  const auto backlog = make(R"({"type": "backlog", "mode": "off", "max_queued_s": 2.5, "half_life_s": 3})");
   CHECK(as<Backlog>(backlog).options().mode == GateMode::off);
   CHECK(as<Backlog>(backlog).options().max_queued_s == 2.5);
-  CHECK(as<Backlog>(backlog).options().half_life_s == 1);
+  CHECK(as<Backlog>(backlog).options().half_life_s == 3);
 
   const auto gate = make(R"({"type": "lookup_gate", "mode": "off", "min_load_tokens": 1, "cut": 1,
     "min_issued": 2, "probe_every": 3, "alpha": 0.5, "report_every": 4})");

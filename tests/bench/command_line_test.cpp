@@ -63,7 +63,7 @@ TEST_CASE("a wrong command line is one line that names the option, and status 2"
       {{"simulate", "--random", "0"}, "--random"},
       {{"simulate", "--random", "2", "--synthetic", "multi-turn"}, "--random: excludes"},
       {{"simulate", "--random", "2", "--policies", "off"}, "--random: excludes"},
-      {{"simulate", "--random", "2", "--seeds", "3"}, "--random: excludes"},
+      {{"simulate", "--random", "2", "--grid", "3"}, "--random: excludes"},
       {{"check-config"}, "a file or --config is required"},
       {{"check-config", "--config", ""}, "a file or --config is required"},
   };
