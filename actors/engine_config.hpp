@@ -110,7 +110,9 @@ struct KV_OFFLOAD_EXPORT EngineConfig {
   /// What `domains` comes to here; set by resolve_domains (engine_config_domains.hpp), as every start does.
   std::uint32_t num_domains = 1;
   std::uint32_t worker_threads = 2;   ///< of the actor system
-  std::uint32_t spin_us = 20;         ///< a waiting caller spins this long before it parks
+  /// A waiting caller spins this long before it parks, and 0.1 us more for each key of its call, ten times as long more
+  /// at most. 0: parks at once.
+  std::uint32_t spin_us = 20;
   /// Sets of cache groups whose chunks are visible together or not at all (messages/atomic_groups.hpp).
   std::vector<std::vector<std::uint32_t>> atomic_groups;
   bool huge_pages = true;
