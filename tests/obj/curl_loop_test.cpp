@@ -104,7 +104,6 @@ TEST_CASE("a connection that was given up leaves nothing to the next socket of i
   Answering answering;
   const FullPort full;
   CurlOptions options;
-  options.proxy = "";
   options.connect_timeout = milliseconds(100);
   CurlLoop curl(io, options);
   const bool cancelled = GENERATE(false, true);
