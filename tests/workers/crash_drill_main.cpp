@@ -32,6 +32,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint32_t kUnitChunks = 16;  // of one order
 constexpr std::uint32_t kUnitsAtOnce = 8;
+constexpr std::uint32_t kChunksMin = kUnitChunks * (2 * kUnitsAtOnce + 1);
 constexpr std::uint32_t kRows = 2 * kUnitChunks * kUnitsAtOnce;
 
 struct Settings {
@@ -165,7 +166,9 @@ class Round {
   void run() {
     const std::uint64_t units = (settings_.chunks + kUnitChunks - 1) / kUnitChunks;
     for (std::uint64_t unit = 0; unit < units; ++unit) waiting_.push_back(unit);
-    const std::uint64_t kill_at = std::max<std::uint64_t>(1, units * (20 + random_() % 60) / 100);
+    // Early enough that the victim, told to stand still, is given something to stand still with.
+    const std::uint64_t kill_at =
+        std::clamp<std::uint64_t>(units * (20 + random_() % 60) / 100, 1, units - 2 * kUnitsAtOnce);
     bool killed = false;
     while (done_ < units) {
       while (!waiting_.empty() && !free_places_.empty()) begin_store(take_next());
@@ -438,12 +441,13 @@ int main(int argc, char** argv) {
       if (!names.contains(argv[i])) return false;
     return true;
   }();
-  if (!known || settings.workers == 0 || settings.rounds == 0 || settings.chunks == 0 ||
+  if (!known || settings.workers == 0 || settings.rounds == 0 ||
+      settings.chunks < kv_offload::test::kChunksMin ||
       settings.chunk_bytes % (settings.workers * 8) != 0 || settings.chunk_bytes == 0) {
     std::fprintf(stderr,
                  "usage: %s [--rounds R] [--chunks N] [--workers W] [--chunk-bytes B] [--seed S]; "
-                 "B divides by 8 W\n",
-                 argv[0]);
+                 "N is at least %" PRIu32 ", B divides by 8 W\n",
+                 argv[0], kv_offload::test::kChunksMin);
     return 2;
   }
   return kv_offload::test::run(settings);

@@ -58,14 +58,37 @@ TEST_CASE("orders go to all ranks in order, and each report counts once", "[work
   pair.workers[1]->report(3);
   CHECK(pair.log.wait_quiesced(3));
   CHECK(pair.log.in_order());
-  REQUIRE(comes_true([&] { return pair.hub->stats().quiesced == 3; }));
   const auto stats = pair.hub->stats();
   CHECK(stats.orders == 3);
+  CHECK(stats.quiesced == 3);
   CHECK(stats.outcomes == 3);
   CHECK(stats.failed == 1);
   CHECK(stats.ranks[0].joins == 1);
   CHECK(stats.ranks[1].failed_jobs == 1);
   CHECK(stats.ranks[0].stored_bytes == 3);
+}
+
+TEST_CASE("whoever is told of an end finds it counted and the dead rank missing", "[workers]") {
+  Pair pair;
+  std::vector<std::string> found;  // written by the hub's thread, read after what it said
+  pair.log.at_quiesced = [&] {
+    const auto stats = pair.hub->stats();
+    found.push_back(std::to_string(stats.outcomes) + " " + std::to_string(stats.quiesced) + " " +
+                    std::to_string(stats.ranks[1].joined));
+  };
+  REQUIRE(pair.hub->submit(Scene::order(1, false, 0, 1)));
+  for (auto& worker : pair.workers) {
+    REQUIRE(worker->hear_text() == "order 1");
+    worker->report(1);
+  }
+  REQUIRE(pair.log.wait_quiesced(1));
+  CHECK(found == std::vector<std::string>{"1 1 1"});
+  REQUIRE(pair.hub->submit(Scene::order(2, false, 0, 1)));
+  pair.workers[0]->report(2);
+  pair.workers[1].reset();  // its process lives: the end comes with the next one of the rank
+  REQUIRE_FALSE(pair.log.outcome(2)->success);
+  CHECK_FALSE(pair.hub->stats().ranks[1].joined);
+  CHECK(pair.hub->stats().outcomes == 2);
 }
 
 TEST_CASE("a hub refuses what it cannot do, and counts no order of it", "[workers]") {

@@ -33,7 +33,10 @@ class OrderLog final : public WorkerOrderSink {
     lines_.push_back({id, std::move(outcome)});
     changed_.notify_all();
   }
+  /// On the hub's thread, before the line is in the log.
+  std::function<void()> at_quiesced = {};
   void order_quiesced(std::uint64_t id) override {
+    if (at_quiesced) at_quiesced();
     const std::scoped_lock lock(mutex_);
     lines_.push_back({id, std::nullopt});
     changed_.notify_all();

@@ -49,8 +49,9 @@ void HubLoop::run() {
     take_inbox();
     sweep(now);
     drop_gone();
-    tell();
+    auto events = take_events();
     publish();
+    tell(std::move(events));
     if (stopping_ && (everybody_is_gone() || std::chrono::steady_clock::now() >= stop_at_)) break;
     wait(now);
   }
@@ -60,10 +61,11 @@ void HubLoop::run() {
           name_of(rank) + " has neither ended nor died in time: rows may still be written to");
   const bool clean = everybody_is_gone();
   orders_.fail_all(OffloadErrc::shutting_down, "the engine ends");
-  tell();
+  auto events = take_events();
   connections_.clear();
   listener_.close();
   publish();
+  tell(std::move(events));
   const std::scoped_lock lock(shared_.mutex);
   shared_.ended = true;
   shared_.ended_clean = clean;
@@ -139,23 +141,30 @@ void HubLoop::sweep(MonotonicTime now) {
   }
 }
 
-void HubLoop::tell() {
-  for (auto& event : orders_.take_events()) {
-    if (auto* outcome = std::get_if<OrderOutcome>(&event)) {
+std::vector<OrderTable::Event> HubLoop::take_events() {
+  auto events = orders_.take_events();
+  for (const auto& event : events) {
+    if (const auto* outcome = std::get_if<OrderOutcome>(&event)) {
       ++stats_.outcomes;
       if (!outcome->success) ++stats_.failed;
-      if (options_.sink != nullptr) options_.sink->order_outcome(std::move(*outcome));
       continue;
     }
-    const auto id = std::get<OrderTable::Quiesced>(event).id;
     ++stats_.quiesced;
-    {
-      const std::scoped_lock lock(shared_.mutex);
-      shared_.ids.erase(id);
-    }
-    if (options_.sink != nullptr) options_.sink->order_quiesced(id);
+    const std::scoped_lock lock(shared_.mutex);
+    shared_.ids.erase(std::get<OrderTable::Quiesced>(event).id);
   }
   stats_.deadlines = orders_.deadlines();
+  return events;
+}
+
+void HubLoop::tell(std::vector<OrderTable::Event> events) {
+  if (options_.sink == nullptr) return;
+  for (auto& event : events) {
+    if (auto* outcome = std::get_if<OrderOutcome>(&event))
+      options_.sink->order_outcome(std::move(*outcome));
+    else
+      options_.sink->order_quiesced(std::get<OrderTable::Quiesced>(event).id);
+  }
 }
 
 void HubLoop::publish() {

@@ -48,8 +48,11 @@ class HubLoop {
   // --- a turn ---
   void take_inbox();
   void sweep(MonotonicTime now);
-  void tell();
+  /// What became known, counted.
+  std::vector<OrderTable::Event> take_events();
   void publish();
+  /// After it was published: whoever is told of an end finds it in the figures, and a missing rank missing.
+  void tell(std::vector<OrderTable::Event> events);
   void wait(MonotonicTime now);
   [[nodiscard]] bool everybody_is_gone() const;
   [[nodiscard]] bool everybody_is_ready() const;
