@@ -90,6 +90,7 @@ SchedulerStepDeps step_deps(const EngineConfig& config, const EngineParts& parts
   step.chunk_bytes = config.row_bytes();
   step.jobs_max = part_of(config.jobs_max, map.domains);
   step.requests_max = part_of(config.requests_max, map.domains);
+  step.probes_max = config.probes_max;
   step.tokens_per_chunk = config.tokens_per_chunk;
   step.offload_prompt_only = config.offload_prompt_only;
   step.atomic_groups = AtomicGroups(config.atomic_groups);

@@ -158,7 +158,7 @@ void warn_about_limits(const EngineConfig& config, Warnings& warnings) {
   if (!config.secondary_tiers.empty() && config.probes_max < config.keys_max)
     warnings.push_back("probes_max: " + std::to_string(config.probes_max) +
                        " is less than keys_max, " + std::to_string(config.keys_max) +
-                       ": the tail of one full lookup is given up unasked");
+                       ": the tail of one full lookup of the polling view is given up unasked");
   const unsigned cores = std::thread::hardware_concurrency();
   if (cores > 0 && config.worker_threads > std::max(cores, EngineConfig{}.worker_threads))
     warnings.push_back("worker_threads: " + std::to_string(config.worker_threads) + " on " +

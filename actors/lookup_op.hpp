@@ -1,10 +1,6 @@
 #pragma once
 
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <vector>
-
+#include "kv_offload/actors/probe_windows.hpp"
 #include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/engine_stats.hpp"
 #include "kv_offload/messages/lookup.hpp"
@@ -12,6 +8,11 @@
 #include "kv_offload/messages/prefix_growth.hpp"
 #include "kv_offload/messages/protocol/primary_messages.hpp"
 #include "kv_offload/messages/request.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
 
 namespace kv_offload {
 
@@ -33,9 +34,8 @@ class LookupOp {
   };
   /// A tier's word on a key, as the metrics count it; 3 + GiveUpReason for the rest.
   static constexpr std::uint8_t kNotAsked = 0, kHit = 1, kMiss = 2, kGaveUp = 3;
-  static constexpr std::uint32_t kFirstWindow = 8, kLastWindow = 2048;  // grown by four: 8, 32, 128, …
 
-  /// A growing lookup loads its first chunks of each tier in jobs of their own, as large as the first probe windows:
+  /// A growing lookup loads its first chunks of each tier in jobs of their own, as large as a new tier's probe windows:
   /// a job has one end, so without them the prefix would grow once per tier.
   static constexpr std::size_t kFirstJobs[] = {8, 32, 128};
 
@@ -107,7 +107,9 @@ class LookupOp {
 
   // the running probe
   std::uint32_t round = 0;
-  std::uint32_t window = kFirstWindow;
+  std::uint32_t window = 1;
+  std::optional<TierIndex> learns_of;  ///< the tier whose window it began with
+  std::size_t found = 0;               ///< keys of that tier within reach
   TierIndex probe_tier = 0;
   KeyIdxList probe_idx;
   std::vector<float> key_async_s;  ///< polled: per key and tier, seconds from probe to verdict

@@ -30,6 +30,7 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
     copies->size = Histogram({1e6, 5e6, 1e7, 2e7, 4e7, 6e7, 8e7, 1e8, 1.5e8, 2e8});
   verdicts_.resize(deps_.tiers.size());
   load_costs_ = LoadCosts(deps_.tiers.size());
+  probe_windows_.assign(deps_.tiers.size(), ProbeWindows(deps_.probes_max));
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   using S = SchedulerStepState;
   return {

@@ -33,6 +33,7 @@ struct SchedulerStepDeps {
   std::uint64_t chunk_bytes = 0;   ///< row length
   std::uint32_t jobs_max = 0;
   std::uint32_t requests_max = 0;
+  std::uint32_t probes_max = 1;        ///< keys that a tier asks for at a time
   std::uint32_t tokens_per_chunk = 0;  ///< 0: unknown, limits in tokens have no effect
   bool offload_prompt_only = true;
   AtomicGroups atomic_groups;
@@ -299,6 +300,7 @@ class SchedulerStepState {
   // lookup flow
   void advance_lookup(LookupOp& op);
   void tell_growth(LookupOp& op);
+  void begin_windows(LookupOp& op, std::size_t wanted);
   void ask_tier(LookupOp& op, KeyIdxList window);
   void claim_tier_hits(LookupOp& op, KeyIdxList hits);
   std::size_t keep_siblings(LookupOp& op, std::size_t admitted);
@@ -399,6 +401,7 @@ class SchedulerStepState {
   SchedulerTotals totals_;
   std::vector<VerdictCounts> verdicts_;  ///< by tier, cumulative
   LoadCosts load_costs_{0};
+  std::vector<ProbeWindows> probe_windows_;  ///< by tier
   std::vector<bool> tier_alive_;
   Epoch epoch_ = 0;
   std::uint64_t memo_epoch_ = 0;  ///< moves with every reset and forget

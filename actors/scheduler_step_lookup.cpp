@@ -55,6 +55,7 @@ void SchedulerStepState::lookup(const LookupCall& m) {
                  .first->second;
   op.capped = capped;
   op.growth = m.growth;
+  op.window = std::min(ProbeWindows::kFirst, deps_.probes_max);
   if (m.repeats && op.polled() && deps_.atomic_groups.empty()) op.asked_keys = m.keys;
   op.turn = request->turn;
   op.memo_epoch = memo_epoch_;
@@ -94,6 +95,7 @@ void SchedulerStepState::lookup_probed(const PrimaryProbed& m) {
 
 void SchedulerStepState::take_primary_answer(LookupOp& op) {
   const auto states = std::exchange(op.primary_states, {});
+  std::size_t wanted = 0;
   for (std::uint32_t i = op.on_device; i < op.size(); ++i) {
     const auto at = i - op.on_device;
     if (at >= states.size()) {
@@ -106,8 +108,10 @@ void SchedulerStepState::take_primary_answer(LookupOp& op) {
     } else {
       op.set_verdict(i, 0, LookupOp::kMiss);
       next_tier_or_miss(op, i, 0);
+      wanted += op.state[i] == LookupOp::Key::unknown ? 1U : 0U;
     }
   }
+  begin_windows(op, wanted);
   if (op.on_device == op.size() && !op.polled()) {
     op.replied = true;
     op.reply.deliver(op.answer(deps_.atomic_groups));
@@ -163,17 +167,36 @@ void SchedulerStepState::next_tier_or_miss(LookupOp& op, std::uint32_t key_idx, 
   }
 }
 
+/// Pollers take no part: they are answered before a tier has said anything.
+void SchedulerStepState::begin_windows(LookupOp& op, std::size_t wanted) {
+  if (wanted == 0 || op.polled()) return;
+  op.learns_of = static_cast<TierIndex>(first_allowed_tier(op, 0));
+  op.window = probe_windows_[*op.learns_of].begin(wanted);
+}
+
 void SchedulerStepState::ask_tier(LookupOp& op, KeyIdxList window) {
   op.phase = LookupOp::Phase::probing;
   op.probe_tier = op.next_tier[window.front()];
   op.probe_deadline = self_->clock().now() + deps_.deadlines.probe;
-  op.window = std::min(op.window * 4, LookupOp::kLastWindow);
+  op.window = probe_windows_[op.probe_tier].after(op.window);
   op.probe_idx = std::move(window);
   if (op.polled())  // the tier keeps its verdicts until the request is closed
     if (auto* request = find_request(op.request->handle)) request->told[op.probe_tier] = true;
   self_->send(deps_.tiers[op.probe_tier],
               TierProbe{op.op, ++op.round, op.keys, op.probe_idx, op.polled(), op.request->handle});
 }
+
+namespace {
+
+/// Of the window that was just answered.
+std::size_t found_within_reach(const LookupOp& op) {
+  const auto reach = op.reach();
+  return static_cast<std::size_t>(
+      std::count_if(op.probe_idx.begin(), op.probe_idx.end(),
+                    [&](auto i) { return i < reach && op.state[i] == LookupOp::Key::tier_hit; }));
+}
+
+}  // namespace
 
 void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
   const auto it = lookups_.find(m.op);
@@ -211,6 +234,10 @@ void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
     }
     if (verdict == TierVerdict::pending) op.retry_seen[i] = true;
     next_tier_or_miss(op, i, m.tier + 1U);
+  }
+  if (m.tier == op.learns_of) {
+    op.found += found_within_reach(op);
+    probe_windows_[m.tier].found(op.found);
   }
   op.follow_with_device_key();
   advance_lookup(op);

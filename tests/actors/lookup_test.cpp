@@ -138,6 +138,90 @@ TEST_CASE("probe windows grow and stop at the first miss", "[actor]") {
   e.require_promises();
 }
 
+namespace {
+
+/// Keys that the tier was asked for, probe by probe, since the last call.
+std::vector<std::size_t> windows(VirtualEngine& e) {
+  std::vector<std::size_t> sizes;
+  for (const auto& [id, keys] : std::exchange(e.tier().probes, {})) sizes.push_back(keys.size());
+  return sizes;
+}
+
+using Windows = std::vector<std::size_t>;
+
+}  // namespace
+
+TEST_CASE("the first window follows what the latest lookups found", "[actor]") {
+  VirtualEngine::Options options;
+  options.chunks = 1024;
+  VirtualEngine e(options);
+  for (const auto* prompt : {"a", "b", "c"})
+    for (const auto& key : keys(prompt, 40)) e.tier().present.insert(key);
+  const auto r = e.request();
+  const auto found = [&](const std::string& prompt) {
+    return e.lookup(r, keys(prompt, 100)).get()->leading_hits;
+  };
+  CHECK(found("a") == 40);
+  CHECK(windows(e) == Windows{8, 32, 60});
+  CHECK(found("b") == 40);
+  CHECK(windows(e) == Windows{40, 60});  // the miss behind it has to be seen as well
+  SECTION("what is asked in vain is less every time") {
+    for (const auto expected : {40, 20, 10, 8, 8}) {
+      CHECK(found("nowhere" + std::to_string(expected)) == 0);
+      CHECK(windows(e) == Windows{static_cast<std::size_t>(expected)});
+    }
+    CHECK(found("c") == 40);
+    CHECK(windows(e) == Windows{8, 32, 60});
+  }
+  SECTION("lookups that begin together share it") {
+    e.tier().answers_probes = false;
+    const auto others = e.request("others");
+    std::vector<VirtualEngine::Call<LookupAnswer>> calls;
+    for (int n = 0; n < 8; ++n)
+      calls.push_back(e.lookup(others, keys("nowhere" + std::to_string(n), 100)));
+    CHECK(windows(e) == Windows{40, 20, 10, 8, 8, 8, 8, 8});
+    e.tier().answers_probes = true;
+    e.advance(6s);
+    for (auto& call : calls) CHECK(call.get()->leading_hits == 0);
+    REQUIRE(e.finish(others));
+  }
+  SECTION("a short prompt takes no more away than it asks for") {
+    CHECK(e.lookup(r, keys("nowhere", 4)).get()->leading_hits == 0);
+    CHECK(windows(e) == Windows{4});
+    CHECK(found("c") == 40);
+    CHECK(windows(e) == Windows{38, 62});
+  }
+  SECTION("pollers neither use nor change it") {
+    e.tier().answers_probes = false;
+    CHECK(e.poll(r, keys("nowhere", 1)[0]) == LookupResult::retry);
+    e.tier().answers_probes = true;
+    windows(e);
+    CHECK(found("c") == 40);
+    CHECK(windows(e) == Windows{40, 60});
+  }
+  REQUIRE(e.finish(r));
+  e.require_promises();
+}
+
+TEST_CASE("no window is larger than what a tier asks for at a time", "[actor]") {
+  VirtualEngine::Options options;
+  options.chunks = 1024;
+  options.probes_max = GENERATE(5U, 20U);
+  VirtualEngine e(options);
+  for (const auto* prompt : {"a", "b"})
+    for (const auto& key : keys(prompt, 60)) e.tier().present.insert(key);
+  const auto r = e.request();
+  for (const auto* prompt : {"a", "b"}) {
+    CHECK(e.lookup(r, keys(prompt, 60)).get()->leading_hits == 60);
+    for (const auto window : windows(e)) CHECK(window <= options.probes_max);
+  }
+  CHECK(
+      e.stats().scheduler.lookups[1].gave_up[static_cast<std::size_t>(GiveUpReason::probes_full)] ==
+      0);
+  REQUIRE(e.finish(r));
+  e.require_promises();
+}
+
 TEST_CASE("window lookups resolve every key on its own", "[actor]") {
   VirtualEngine e({});
   const auto k = keys("k", 4);

@@ -189,10 +189,9 @@ TEST_CASE("deadlines in the wrong order are warned about with both numbers", "[c
 }
 
 TEST_CASE("limits that defeat each other and open metrics are warned about", "[config]") {
-  check_only(
-      kTier + R"(, "probes_max": 100)",
-      {"probes_max: 100 is less than keys_max, 65536: the tail of one full lookup is given up "
-       "unasked"});
+  check_only(kTier + R"(, "probes_max": 100)",
+             {"probes_max: 100 is less than keys_max, 65536: the tail of one full lookup of the "
+              "polling view is given up unasked"});
   check_only(
       R"("metrics": {"port": 9100, "address": "0.0.0.0"})",
       {"metrics.address: 0.0.0.0 port 9100: whoever reaches it reads the metrics; there is no "
