@@ -142,9 +142,10 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
 
   actors.metrics = system.spawn(
       engine_metrics_actor,
-      EngineMetricsDeps{
-          parts.env, parts.board, parts.labels, config.row_bytes(), config.tokens_per_chunk,
-          config.workers && parts.worker_sink ? config.workers->world_size : 0, map.domains});
+      EngineMetricsDeps{parts.env, parts.board, parts.labels, config.row_bytes(),
+                        config.tokens_per_chunk,
+                        config.workers && parts.worker_sink ? config.workers->world_size : 0,
+                        map.domains, parts.memory});
   for (DomainId domain = 0; domain < map.domains; ++domain) {
     auto primary = spawn_primary(system, config, parts, map, domain, actors.metrics);
     if (!primary) return primary.error();

@@ -35,6 +35,7 @@ struct EngineParts {
   /// where `detached`; otherwise they are scheduled as all others (virtual time).
   DomainMap map = {};
   bool detached = false;
+  std::vector<DomainMemory> memory = {};  ///< where it lies, by domain; empty: not bound to nodes
   std::vector<std::shared_ptr<SecondaryTier>> tiers;  ///< started
   std::vector<std::shared_ptr<LaneSink>> sinks;       ///< co-indexed
   std::vector<std::shared_ptr<ParentGate>> gates;     ///< co-indexed

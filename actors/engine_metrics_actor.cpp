@@ -17,6 +17,8 @@ EngineMetricsActor::behavior_type EngineMetricsState::make_behavior(EngineMetric
   stats_.worker_ranks = deps_.worker_ranks;
   stats_.tiers.resize(deps_.tier_labels.empty() ? 0 : deps_.tier_labels.size() - 1);
   stats_.domains.resize(deps_.domains);
+  for (std::size_t d = 0; d < deps_.memory.size() && d < deps_.domains; ++d)
+    stats_.domains[d].memory = deps_.memory[d];
   schedulers_.resize(deps_.domains);
   primaries_.resize(deps_.domains);
   deps_.board->put(stats_);  // a scrape before the first totals finds every series, at 0

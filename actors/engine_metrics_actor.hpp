@@ -34,6 +34,7 @@ struct EngineMetricsDeps {
   std::uint32_t tokens_per_chunk = 0;  ///< 0: unknown
   std::uint32_t worker_ranks = 0;
   std::size_t domains = 1;
+  std::vector<DomainMemory> memory;  ///< by domain; empty: not bound to nodes
 };
 
 /// Owns the published totals: each actor sends its own whole, the newest replaces the one before. Those of the domains

@@ -58,6 +58,8 @@ Expected<Ok> EngineRuntime::start_region() {
   if (!region) return region.error();
   region_ = std::move(region).value();
   parts_.view = region_->view();
+  for (const auto& part : region_->placed())
+    parts_.memory.push_back({part.bytes_planned, part.bytes_found, part.bytes_elsewhere});
   parts_.env->log("info", region_->describe());
   return Ok{};
 }

@@ -284,11 +284,21 @@ struct TierActorTotals {
 };
 
 /// What one domain's actors and memory had to do; sums of them are in SchedulerTotals and PrimaryTotals.
+/// Where the memory of a domain's slices lay right after its first touch; nothing moves it afterwards. All 0 where memory
+/// is not bound to nodes.
+struct DomainMemory {
+  std::uint64_t planned_bytes = 0;
+  std::uint64_t near_bytes = 0;  ///< on the domain's node; by a sample of pages above 1 GiB
+  std::uint64_t elsewhere_bytes =
+      0;  ///< what is neither was not in memory, or could not be asked for
+};
+
 struct DomainTotals {
   ActorTotals scheduler_step, primary_tier;
   std::uint64_t requests_started = 0;
   std::uint64_t resident = 0;  ///< gauge: chunks whose home it is
   std::uint64_t remote_stored_chunks = 0, remote_loaded_chunks = 0;
+  DomainMemory memory;
 };
 
 /// Everything the engine counts, taken behind a fence: all results tracked before the call are in it.

@@ -209,6 +209,13 @@ void check_places(OffloadEngine& engine, const DomainPlan& plan) {
     check(foreign == 0 && handled > 0, "domain " + std::to_string(d) + ": foreign_executions " +
                                            std::to_string(foreign) + " of " +
                                            std::to_string(handled));
+    const auto& memory = domain.memory;
+    check(plan.pins ? memory.planned_bytes > 0 && memory.near_bytes == memory.planned_bytes &&
+                          memory.elsewhere_bytes == 0
+                    : memory.planned_bytes == 0,
+          "domain " + std::to_string(d) + " reports " + std::to_string(memory.near_bytes) + " of " +
+              std::to_string(memory.planned_bytes) + " bytes near, " +
+              std::to_string(memory.elsewhere_bytes) + " elsewhere");
     check(domain.requests_started > 0 && domain.resident > 0,
           "domain " + std::to_string(d) + " serves " + std::to_string(domain.requests_started) +
               " requests, keeps " + std::to_string(domain.resident) + " chunks");

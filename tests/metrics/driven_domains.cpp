@@ -32,6 +32,13 @@ const std::vector<Known> kTwoDomains = {
     {"kv_offload_domain_requests_started_total{domain=\"1\"}", 1},
     {"kv_offload_domain_resident_chunks{domain=\"0\"}", 6},
     {"kv_offload_domain_resident_chunks{domain=\"1\"}", 0},
+    // No memory is bound by the topology of another machine; engine_drill has one where it is.
+    {"kv_offload_domain_memory_planned_bytes{domain=\"0\"}", 0},
+    {"kv_offload_domain_memory_planned_bytes{domain=\"1\"}", 0},
+    {"kv_offload_domain_memory_near_bytes{domain=\"0\"}", 0},
+    {"kv_offload_domain_memory_near_bytes{domain=\"1\"}", 0},
+    {"kv_offload_domain_memory_elsewhere_bytes{domain=\"0\"}", 0},
+    {"kv_offload_domain_memory_elsewhere_bytes{domain=\"1\"}", 0},
     {"kv_offload_domain_remote_chunks_total{domain=\"0\",direction=\"store\"}", 0},
     {"kv_offload_domain_remote_chunks_total{domain=\"1\",direction=\"store\"}", 2},
     {"kv_offload_domain_remote_chunks_total{domain=\"0\",direction=\"load\"}", 4},

@@ -204,8 +204,8 @@ inline EngineStats known_stats() {
   a.stale_tickets = 404;
   a.tickets_open = 405;
   a.balance_violation = "tier 1:fs: admitted 5, accounted for 4";
-  stats.domains[0] = {{}, {}, 701, 702, 703, 704};
-  stats.domains[1] = {{}, {}, 801, 802, 803, 804};
+  stats.domains[0] = {{}, {}, 701, 702, 703, 704, {705, 706, 707}};
+  stats.domains[1] = {{}, {}, 801, 802, 803, 804, {805, 806, 807}};
   stats.supervisor = {501, 502};
   stats.metrics = {601, 602};
   fill_primary(stats.primary);
