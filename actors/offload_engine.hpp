@@ -49,7 +49,7 @@ class KV_OFFLOAD_EXPORT OffloadEngine {
   OffloadEngine& operator=(const OffloadEngine&) = delete;
 
   // -- requests ----------------------------------------------------------------------------------
-  /// Announces a request; mandatory before its other calls. A live duplicate id is an error.
+  /// Announces a request; mandatory before its other calls. A live duplicate id in its domain is an error.
   /// The answer stands for the request's handle in every other call.
   Pending<OpenedRequest> new_request(NewRequest request);
   /// Finds `keys` in the primary tier and, where it lacks them, in the secondary tiers in order;

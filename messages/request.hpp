@@ -23,7 +23,10 @@ constexpr std::string_view to_string(TransferParamFault f) {
 
 /// What the serving engine announces before any other call of a request.
 struct NewRequest {
-  std::string req_id;               ///< unique among live requests
+  /// Unique among the live requests of a domain: another one of this name there is an error. What another domain has is
+  /// not looked at (each owns its requests, and asking the others would cost every request a hop): who names the domain
+  /// itself gives no name twice.
+  std::string req_id;
   std::uint64_t prompt_tokens = 0;  ///< length of the prompt; feeds the admission gates
   TierFilter load_tiers = {};       ///< secondary tiers this request may load from
   /// Chunks of different tenants never meet: each tenant's keys are salted with its name. Requests without

@@ -135,7 +135,7 @@ KVO_API int kvo_forget_tenant(kvo_engine* engine, const char* tenant, kvo_forget
 
 typedef struct kvo_request_options {
   size_t struct_size;
-  const char* req_id;             /* unique among live requests; required */
+  const char* req_id;             /* unique among its domain's live requests; required */
   uint64_t prompt_tokens;         /* feeds the admission gates; 0: unknown */
   const char* tenant;             /* chunks of different tenants never meet; NULL: none */
   const char* kv_transfer_params; /* the client's JSON object as it came: which tiers, how many tokens; NULL: none */
