@@ -66,6 +66,11 @@ void add_replay(CLI::App& app, ReplayOptions& options, Command& command) {
   add_number<std::uint32_t>(
       *replay, "--engines", options.engines, 1, 16,
       "deal the requests to N engines that share their secondary tiers (default 1)");
+  add_number<std::uint32_t>(
+      *replay, "--callers", options.callers, 1, 1024,
+      "so many threads, each with the next request when it is free; without secondary tiers "
+      "(default 1)");
+  replay->get_option("--callers")->excludes("--engines");
   add_choice<bool>(*replay, "--order", options.mode.head_most_recent,
                    {{"front", false}, {"back", true}},
                    "from which end the keys of a request are touched (default back)");
@@ -74,6 +79,7 @@ void add_replay(CLI::App& app, ReplayOptions& options, Command& command) {
                      "how much of each chunk read is compared (default all)");
   add_choice<bool>(*replay, "--speed", options.mode.timed, {{"max", false}, {"timed", true}},
                    "as fast as possible, or at the trace's arrival times (default max)");
+  replay->get_option("--callers")->excludes("--speed");
   replay->add_flag_callback(
       "--control-only", [&options] { options.mode.move_bytes = false; },
       "neither fill nor compare chunks");

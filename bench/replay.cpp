@@ -9,9 +9,12 @@
 #include "kv_offload/bench/text_table.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <memory>
 #include <ostream>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace kv_offload::bench {
 namespace {
@@ -66,6 +69,27 @@ void play(OffloadEngine& engine, const ReplayOptions& options, const Trace& trac
   outcome.wall_seconds = to_seconds(Clock::now() - start);
   outcome.totals = driver.totals();
   outcome.cascades = driver.cascades();
+}
+
+/// Several callers, each with the next request when it is free. What one stores while another asks depends on time.
+void play_together(OffloadEngine& engine, const ReplayOptions& options, const Trace& trace,
+                   Outcome& outcome) {
+  std::vector<std::unique_ptr<ReplayDriver>> drivers;
+  for (std::uint32_t i = 0; i < options.callers; ++i)
+    drivers.push_back(
+        std::make_unique<ReplayDriver>(engine, options.mode, std::to_string(i) + "-"));
+  std::atomic<std::size_t> next{0};
+  const auto start = Clock::now();
+  std::vector<std::thread> threads;
+  for (auto& driver : drivers)
+    threads.emplace_back([&, driver = driver.get()] {
+      for (std::size_t i = next++;
+           i < trace.size() && !interrupted() && engine.failed_state().empty(); i = next++)
+        driver->step(trace[i]);
+    });
+  for (auto& thread : threads) thread.join();
+  outcome.wall_seconds = to_seconds(Clock::now() - start);
+  for (const auto& driver : drivers) outcome.totals.merge(driver->totals());
 }
 
 /// Brings the engine to an idle point and takes the final numbers.
@@ -222,6 +246,10 @@ int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& er
   config->reserve_only =
       !options.mode.move_bytes && config->secondary_tiers.empty() && !config->workers;
   if (options.engines > 1) return run_replay_engines(options, *config, *trace, out, err);
+  if (options.callers > 1 && !config->secondary_tiers.empty())
+    return refuse("--callers: " + std::to_string(options.callers) +
+                  " is not allowed with secondary tiers; expected 1: "
+                  "a caller keeps its own cascades below their pin shares, several would not");
   auto engine = OffloadEngine::start(*config);
   if (!engine) return refuse(to_string(engine.error()));
   OffloadEngine& running = **engine;
@@ -230,7 +258,7 @@ int run_replay(const ReplayOptions& options, std::ostream& out, std::ostream& er
         << "/metrics, beside it /admission and /healthz" << std::endl;
 
   Outcome outcome;
-  play(running, options, *trace, outcome);
+  (options.callers > 1 ? play_together : play)(running, options, *trace, outcome);
   settle(running, options, outcome);
   const int status = report(options, running.config(), outcome, out, err);
   out.flush();

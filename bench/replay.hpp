@@ -20,6 +20,8 @@ struct ReplayOptions {
   ReplayMode mode;
   std::uint32_t engines =
       1;                 ///< the trace is dealt to so many engines that share their secondary tiers
+  std::uint32_t callers =
+      1;  ///< of the one engine, without secondary tiers; each takes the next request when free
   bool explain = false;  ///< print what admission decided and why
   std::uint64_t metrics_hold_seconds =
       0;  ///< keep the engine and its metrics port this long afterwards

@@ -16,9 +16,34 @@ KeyList slice(const KeyList& keys, std::size_t from, std::size_t to) {
 
 }  // namespace
 
-ReplayDriver::ReplayDriver(OffloadEngine& engine, ReplayMode mode)
+void ReplayTotals::merge(const ReplayTotals& other) {
+  requests += other.requests;
+  chunk_references += other.chunk_references;
+  hit_chunks += other.hit_chunks;
+  tier_hits.resize(std::max(tier_hits.size(), other.tier_hits.size()));
+  for (std::size_t t = 0; t < other.tier_hits.size(); ++t) tier_hits[t] += other.tier_hits[t];
+  mismatches += other.mismatches;
+  if (first_mismatch.empty()) first_mismatch = other.first_mismatch;
+  verified_chunks += other.verified_chunks;
+  loaded_chunks += other.loaded_chunks;
+  stored_chunks += other.stored_chunks;
+  lost_before_load += other.lost_before_load;
+  not_stored += other.not_stored;
+  unheld += other.unheld;
+  truncated += other.truncated;
+  gave_up += other.gave_up;
+  window_timeouts += other.window_timeouts;
+  call_errors += other.call_errors;
+  if (first_error.empty()) first_error = other.first_error;
+  lookup.merge(other.lookup);
+  load_wait.merge(other.load_wait);
+  store.merge(other.store);
+}
+
+ReplayDriver::ReplayDriver(OffloadEngine& engine, ReplayMode mode, std::string name)
     : engine_(engine),
       mode_(mode),
+      name_(std::move(name)),
       window_(cascade_chunks_max(engine.config())),
       patience_(engine.config().deadlines.store + std::chrono::seconds(5)) {
   totals_.tier_hits.resize(engine.config().secondary_tiers.size() + 1);
@@ -49,7 +74,7 @@ void ReplayDriver::play(const TraceRequest& request) {
   for (const auto chunk : request.chunks) keys.push_back(chunk_key(chunk));
 
   const auto handle = engine_
-                          .new_request({.req_id = std::to_string(number),
+                          .new_request({.req_id = name_ + std::to_string(number),
                                         .prompt_tokens = request.input_length,
                                         .load_tiers = {}})
                           .get();

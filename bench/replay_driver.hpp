@@ -39,13 +39,16 @@ struct ReplayTotals {
   LatencyRecorder lookup;     ///< lookups that promoted nothing
   LatencyRecorder load_wait;  ///< lookups that waited for promotions
   LatencyRecorder store;      ///< prepare_store to its grant
+
+  void merge(const ReplayTotals& other);
 };
 
 /// Plays a trace through an engine as one caller: per request load the hits, store the missing, touch
 /// every key. Not thread-safe; one run per object.
 class ReplayDriver {
  public:
-  ReplayDriver(OffloadEngine& engine, ReplayMode mode);
+  /// @param name  in front of its requests' ids: another one for each caller of an engine
+  ReplayDriver(OffloadEngine& engine, ReplayMode mode, std::string name = {});
 
   /// Stops early when `keep_going` (asked before each request) answers false or the engine has failed.
   /// Ends when every cascade has ended or its deadline has passed.
@@ -71,6 +74,7 @@ class ReplayDriver {
 
   OffloadEngine& engine_;
   ReplayMode mode_;
+  std::string name_;
   ReplayTotals totals_;
   CascadeWindow window_;
   Duration patience_;  ///< how long own cascades may take before the replay goes on without them

@@ -132,6 +132,27 @@ TEST_CASE_METHOD(Fixture, "engines that share a directory find together what one
   for (const json& promise : document["promises"]) CHECK(promise["held"].get<bool>());
 }
 
+TEST_CASE_METHOD(Fixture, "several callers of one engine play every request once",
+                 "[bench][engine]") {
+  options.callers = 4;
+  SECTION("without secondary tiers") {
+    options.engine.tiers.clear();
+    const Run run = replay();
+    INFO(run.out << run.err);
+    REQUIRE(run.status == kHeld);
+    CHECK(run.document["requests"] == 60);
+    CHECK(run.document["chunk_references"].get<int>() > 0);
+    CHECK(run.document["hit_chunks"].get<int>() > 0);
+    CHECK(run.document["verified_chunks"] == run.document["loaded_chunks"]);
+    CHECK(run.document["mismatches"] == 0);
+  }
+  SECTION("with one they would exceed its pin share together") {
+    const Run run = replay();
+    CHECK(run.status == kUsageError);
+    CHECK(run.err.find("--callers: 4 is not allowed with secondary tiers") != std::string::npos);
+  }
+}
+
 TEST_CASE_METHOD(Fixture, "a second replay finds the first one's chunks on disk",
                  "[bench][engine]") {
   REQUIRE(replay().status == kHeld);
