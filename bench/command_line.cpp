@@ -13,6 +13,7 @@
 #include "kv_offload/bench/simulate.hpp"
 #include "kv_offload/bench/stress.hpp"
 #include "kv_offload/bench/stress_faults.hpp"
+#include "kv_offload/bench/stress_threads.hpp"
 #include "kv_offload/bench/synthetic.hpp"
 #include "kv_offload/bench/workers.hpp"
 #include "kv_offload/tiers/device/host_options.hpp"
@@ -98,7 +99,12 @@ void add_replay(CLI::App& app, ReplayOptions& options, Command& command) {
 
 void add_stress(CLI::App& app, StressOptions& options, Command& command) {
   auto* stress = app.add_subcommand("stress", "many callers, random operations, faults on demand");
-  add_number<std::uint32_t>(*stress, "--threads", options.threads, 1, 1024, "serving threads");
+  add_number<std::uint32_t>(*stress, "--threads", options.threads, 1, StressThreads::kMax,
+                            "serving threads");
+  add_number<std::uint32_t>(*stress, "--threads-per-domain", options.threads_per_domain, 1,
+                            StressThreads::kMax,
+                            "instead, so many in each NUMA domain of the engine, kept on its CPUs");
+  stress->get_option("--threads-per-domain")->excludes("--threads");
   add_number<double>(*stress, "--seconds", options.seconds, 0.1, 86400, "how long to load it");
   stress->add_option("--seed", options.seed, "of everything random (default 1)")
       ->check(not_negative);

@@ -5,6 +5,7 @@
 #include "kv_offload/bench/report.hpp"
 #include "kv_offload/bench/stress_report.hpp"
 #include "kv_offload/bench/stress_run.hpp"
+#include "kv_offload/bench/stress_threads.hpp"
 #include "kv_offload/bench/text_table.hpp"
 #include "kv_offload/messages/broken_promise.hpp"
 
@@ -86,6 +87,10 @@ void check_calls(StressFindings& found) {
   if (found.callers.call_errors > 0)
     found.problems.push_back(with_commas(found.callers.call_errors) +
                              " calls failed, first: " + found.callers.first_error);
+  if (found.callers.strays > 0)
+    found.problems.push_back(with_commas(found.callers.strays) +
+                             " requests were given to another domain than their thread's");
+  if (!found.callers.not_placed.empty()) found.problems.push_back(found.callers.not_placed);
   if (found.completion_errors > 0)
     found.problems.push_back(with_commas(found.completion_errors) + " complete_store calls failed");
   if (!found.canary_problem.empty())
@@ -127,13 +132,15 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
       });
   if (!options.engine.config_file) config->deadlines = stress_deadlines(withheld);
   add_drill(options.break_promise, *config, faults);  // may shorten them further
+  const auto threads = StressThreads::plan(options, *config);
+  if (!threads) return refuse(to_string(threads.error()));
   FaultPanel panel(*config);
   auto engine = OffloadEngine::start(*config);
   if (!engine) return refuse(to_string(engine.error()));
   OffloadEngine& running = **engine;
 
   break_promise(options.break_promise);
-  StressFindings found = StressRun(running, options, faults, panel).run();
+  StressFindings found = StressRun(running, options, *threads, faults, panel).run();
   break_promise(0);
   // A slowed tier may hold what it had begun for long after its fault was lifted.
   const bool ended = running.shutdown(std::max<Duration>(config->deadlines.shutdown, seconds(60)));
@@ -146,14 +153,14 @@ int run_stress(const StressOptions& options, std::ostream& out, std::ostream& er
   check_bystanders(faults, found);
   const auto promises = judge(found);
 
-  if (!options.output.quiet) print_stress(out, options, running.config(), found);
+  if (!options.output.quiet) print_stress(out, options, *threads, running.config(), found);
   if (!options.output.quiet) print_promises(out, promises);
   for (const auto& check : promises)
     if (!check.held && options.output.quiet)
       err << "promise " << check.number << " BROKEN: " << check.name << ": " << check.why << '\n';
   for (const auto& problem : found.problems) err << "kv-offload-bench: " << problem << '\n';
   if (const auto error =
-          write_json(options.output.json_file, stress_document(options, found, promises)))
+          write_json(options.output.json_file, stress_document(options, *threads, found, promises)))
     return refuse(*error);
   if (dir->is_temporary()) cleaning.show("removing temporary files");
   return all_held(promises) && found.problems.empty() ? kHeld : kCheckFailed;

@@ -15,6 +15,8 @@ struct StressOptions {
   EngineOptions engine;
   OutputOptions output;
   std::uint32_t threads = 4;
+  /// Instead of `threads`: so many in each NUMA domain of the engine, kept there.
+  std::optional<std::uint32_t> threads_per_domain;
   double seconds = 10;
   std::uint64_t seed = 1;
   /// Requests arrive so often, all threads together; unset: each thread's next one when it is free.

@@ -24,6 +24,8 @@ void keep_first(std::string& mine, const std::string& other) {
 
 void CallerTotals::merge(const CallerTotals& other) {
   requests += other.requests;
+  strays += other.strays;
+  keep_first(not_placed, other.not_placed);
   chunk_references += other.chunk_references;
   hit_chunks += other.hit_chunks;
   tier_hits.resize(std::max(tier_hits.size(), other.tier_hits.size()));
@@ -58,7 +60,10 @@ bool StressCaller::running() const {
   return Clock::now() < world_.end && !world_.stop.load(std::memory_order_relaxed);
 }
 
-void StressCaller::run() { world_.arrivals ? serve_arrivals() : serve_when_free(); }
+void StressCaller::run() {
+  totals_.not_placed = world_.threads.enter(number_);
+  world_.arrivals ? serve_arrivals() : serve_when_free();
+}
 
 void StressCaller::serve_when_free() {
   while (running()) {
@@ -91,9 +96,12 @@ void StressCaller::one_request() {
       engine
           .new_request({.req_id = std::to_string(number_) + "-" + std::to_string(number),
                         .prompt_tokens = keys.size() * 512,
-                        .load_tiers = {}})
+                        .load_tiers = {},
+                        .domain = world_.threads.names_domain(number_)})
           .get();
   if (!request) return failed("new_request", request.error());
+  if (const auto mine = world_.threads.domain_of(number_); mine && request->handle.domain != *mine)
+    ++totals_.strays;
   if (random_.chance(2)) {
     aborted_lookup(*request, keys);
   } else {

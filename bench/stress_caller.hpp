@@ -5,6 +5,7 @@
 #include "kv_offload/bench/latency.hpp"
 #include "kv_offload/bench/open_loop.hpp"
 #include "kv_offload/bench/random.hpp"
+#include "kv_offload/bench/stress_threads.hpp"
 #include "kv_offload/bench/stress_workload.hpp"
 
 #include <atomic>
@@ -20,6 +21,8 @@ namespace kv_offload::bench {
 /// What one caller saw; summed over the callers at the end.
 struct CallerTotals {
   std::uint64_t requests = 0, chunk_references = 0, hit_chunks = 0;
+  std::uint64_t strays = 0;  ///< requests that were given to another domain than their thread's
+  std::string not_placed;    ///< why a thread is not on its domain's CPUs
   std::vector<std::uint64_t> tier_hits;
   std::uint64_t loaded_chunks = 0, stored_chunks = 0, verified_chunks = 0;
   std::uint64_t mismatches = 0;           ///< chunks that were wrong when first read
@@ -45,6 +48,7 @@ struct CompletionErrors {
 /// State that all callers of a run share.
 struct CallerWorld {
   OffloadEngine& engine;
+  const StressThreads& threads;
   StressWorkload& workload;
   MonotonicTime start, end;
   std::optional<ArrivalPlan> arrivals;  ///< unset: each caller's next request when it is free

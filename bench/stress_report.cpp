@@ -43,6 +43,50 @@ void print_latencies(std::ostream& out, const StressFindings& found) {
            "lower bounds.\n";
 }
 
+/// Each domain's callers, and what crossed to another domain's memory for them.
+void print_domains(std::ostream& out, const StressThreads& threads, const StressFindings& found) {
+  TextTable table;
+  table.row({"domain", "threads", "requests", "hit share", "lookup p50", "p99", "prepare store p50",
+             "p99", "stored elsewhere", "read elsewhere"});
+  for (std::size_t d = 0; d < found.by_domain.size() && d < found.stats.domains.size(); ++d) {
+    const auto& t = found.by_domain[d];
+    const auto& crossed = found.stats.domains[d];
+    table.row(
+        {std::to_string(d) + (threads.domains().pins
+                                  ? ", node " + std::to_string(threads.domains().domains[d].node)
+                                  : std::string(", not pinned")),
+         std::to_string(threads.per_domain()), with_commas(t.requests),
+         share_text(t.hit_chunks, t.chunk_references), human_us(t.lookup.quantile_us(0.5)),
+         human_us(t.lookup.quantile_us(0.99)), human_us(t.store.quantile_us(0.5)),
+         human_us(t.store.quantile_us(0.99)), with_commas(crossed.remote_stored_chunks),
+         with_commas(crossed.remote_loaded_chunks)});
+  }
+  table.print(out);
+}
+
+Json domains_json(const StressThreads& threads, const StressFindings& found) {
+  Json list = Json::array();
+  for (std::size_t d = 0; d < found.by_domain.size() && d < found.stats.domains.size(); ++d) {
+    const auto& t = found.by_domain[d];
+    const auto& crossed = found.stats.domains[d];
+    list.push_back({{"node", threads.domains().domains[d].node},
+                    {"cpus", threads.domains().domains[d].cpus},
+                    {"pinned", threads.domains().pins},
+                    {"threads", threads.per_domain()},
+                    {"requests", t.requests},
+                    {"chunk_references", t.chunk_references},
+                    {"hit_chunks", t.hit_chunks},
+                    {"remote_stored_chunks", crossed.remote_stored_chunks},
+                    {"remote_loaded_chunks", crossed.remote_loaded_chunks},
+                    {"latency",
+                     {{"request", to_json(t.request_times.service)},
+                      {"lookup", to_json(t.lookup)},
+                      {"prepare_load", to_json(t.load)},
+                      {"prepare_store", to_json(t.store)}}}});
+  }
+  return list;
+}
+
 Json arrivals_json(const StressOptions& options, const RequestTimes& t) {
   return {{"rate_per_s", *options.requests_per_s},
           {"spacing", options.spacing == ArrivalSpacing::even ? "even" : "poisson"},
@@ -55,10 +99,10 @@ Json arrivals_json(const StressOptions& options, const RequestTimes& t) {
 
 }  // namespace
 
-void print_stress(std::ostream& out, const StressOptions& options, const EngineConfig& config,
-                  const StressFindings& found) {
+void print_stress(std::ostream& out, const StressOptions& options, const StressThreads& threads,
+                  const EngineConfig& config, const StressFindings& found) {
   const CallerTotals& t = found.callers;
-  out << "stress with " << options.threads << " threads, seed " << options.seed << ": "
+  out << "stress with " << threads.count() << " threads, seed " << options.seed << ": "
       << describe(config) << "\n\n";
   TextTable head;
   head.row({"requests", with_commas(t.requests)});
@@ -77,18 +121,23 @@ void print_stress(std::ostream& out, const StressOptions& options, const EngineC
   print_tiers(out, tier_reports(found.stats, t.tier_hits), t.chunk_references, found.wall_seconds);
   out << '\n';
   print_latencies(out, found);
+  if (!found.by_domain.empty()) {
+    out << '\n';
+    print_domains(out, threads, found);
+  }
   out << '\n'
       << with_commas(t.mismatches) << " mismatches (" << with_commas(t.verified_chunks)
       << " chunks compared)\n";
 }
 
-Json stress_document(const StressOptions& options, const StressFindings& found,
-                     const std::vector<PromiseCheck>& promises) {
+Json stress_document(const StressOptions& options, const StressThreads& threads,
+                     const StressFindings& found, const std::vector<PromiseCheck>& promises) {
   const CallerTotals& t = found.callers;
   Json json = document_head(found.wall_seconds);
   json["promises"] = to_json(promises);
   json["problems"] = found.problems;
-  json["threads"] = options.threads;
+  json["threads"] = threads.count();
+  if (!found.by_domain.empty()) json["domains"] = domains_json(threads, found);
   json["seed"] = options.seed;
   json["faults"] = options.faults;
   json["break"] = options.break_promise;

@@ -25,8 +25,12 @@ std::uint64_t chunks_max(double seconds, std::uint64_t chunk_bytes) {
 }  // namespace
 
 StressRun::StressRun(OffloadEngine& engine, const StressOptions& options,
-                     std::vector<FaultSpec> faults, FaultPanel& panel)
-    : engine_(engine), options_(options), faults_(std::move(faults)), panel_(panel) {
+                     const StressThreads& threads, std::vector<FaultSpec> faults, FaultPanel& panel)
+    : engine_(engine),
+      options_(options),
+      threads_(threads),
+      faults_(std::move(faults)),
+      panel_(panel) {
   // A lookup may fail over to every tier in turn; a store's cascades end by their own deadline.
   const Deadlines& d = engine.config().deadlines;
   const auto tiers = static_cast<int>(engine.config().secondary_tiers.size());
@@ -48,10 +52,10 @@ StressFindings StressRun::run() {
   const Duration duration = from_seconds(options_.seconds);
   std::optional<ArrivalPlan> arrivals;
   if (options_.requests_per_s)
-    arrivals = ArrivalPlan{*options_.requests_per_s, duration, options_.spacing, options_.threads,
+    arrivals = ArrivalPlan{*options_.requests_per_s, duration, options_.spacing, threads_.count(),
                            options_.seed};
-  CallerWorld world{engine_,  workload,  start, start + duration,
-                    arrivals, patience_, stop,  requests_begun};
+  CallerWorld world{engine_,  threads_,  workload, start,         start + duration,
+                    arrivals, patience_, stop,     requests_begun};
   std::thread canary_thread;
   if (found.canary_problem.empty()) canary_thread = std::thread([&] { canary.run(stop_watching); });
   std::thread watch_thread([&] { watch(stop_watching, found); });
@@ -76,8 +80,8 @@ StressFindings StressRun::run() {
 void StressRun::run_callers(CallerWorld& world, StressFindings& found) {
   std::vector<std::unique_ptr<StressCaller>> callers;
   std::vector<std::thread> threads;
-  std::atomic<std::uint32_t> running{options_.threads};
-  for (std::uint32_t i = 0; i < options_.threads; ++i) {
+  std::atomic<std::uint32_t> running{threads_.count()};
+  for (std::uint32_t i = 0; i < threads_.count(); ++i) {
     callers.push_back(std::make_unique<StressCaller>(world, i, options_.seed));
     threads.emplace_back([caller = callers.back().get(), &running] {
       caller->run();
@@ -92,7 +96,12 @@ void StressRun::run_callers(CallerWorld& world, StressFindings& found) {
     std::_Exit(kCheckFailed);
   }
   for (auto& thread : threads) thread.join();
-  for (const auto& caller : callers) found.callers.merge(caller->totals());
+  if (threads_.per_domain() > 0) found.by_domain.resize(threads_.domains().num_domains());
+  for (std::uint32_t i = 0; i < callers.size(); ++i) {
+    found.callers.merge(callers[i]->totals());
+    if (const auto domain = threads_.domain_of(i))
+      found.by_domain[*domain].merge(callers[i]->totals());
+  }
 }
 
 /// Until every caller has ended, or could only be waiting for ever.

@@ -17,6 +17,7 @@ namespace kv_offload::bench {
 /// Everything a stress run saw, for its verdict.
 struct StressFindings {
   CallerTotals callers;
+  std::vector<CallerTotals> by_domain;  ///< of the callers; empty: they belong to none
   std::uint64_t completion_errors = 0;
   std::uint64_t completions_open = 0;  ///< complete_store calls that never answered
   bool drained = true;
@@ -35,8 +36,8 @@ struct StressFindings {
 /// Runs the load against a started engine and brings it to an idle point.
 class StressRun {
  public:
-  StressRun(OffloadEngine& engine, const StressOptions& options, std::vector<FaultSpec> faults,
-            FaultPanel& panel);
+  StressRun(OffloadEngine& engine, const StressOptions& options, const StressThreads& threads,
+            std::vector<FaultSpec> faults, FaultPanel& panel);
   StressFindings run();
 
  private:
@@ -48,6 +49,7 @@ class StressRun {
 
   OffloadEngine& engine_;
   const StressOptions& options_;
+  const StressThreads& threads_;
   std::vector<FaultSpec> faults_;
   FaultPanel& panel_;
   Duration patience_;

@@ -166,11 +166,64 @@ TEST_CASE_METHOD(Fixture,
   CHECK(run.out.find("The rate was not kept") != std::string::npos);
 }
 
+namespace {
+
+/// Two domains of a machine that is none: its nodes are named, and nothing is pinned there.
+std::string two_domains(const Fixture& fixture) {
+  const auto file = (fixture.dir.path() / "two.json").string();
+  std::ofstream(file)
+      << R"({"cpu_bytes_to_use": "32 MiB", "chunk_bytes": "64 KiB", "model_name": "m",
+    "domains": 2, "topology": "synthetic:NUMANode:2 PU:2", "secondary_tiers": [{"type": "fs"}],
+    "deadlines": {"store_ms": 30000, "lookup_ms": 20000}})";
+  return file;
+}
+
+}  // namespace
+
+TEST_CASE_METHOD(Fixture, "each domain of the engine has its own serving threads",
+                 "[bench][engine]") {
+  options.engine.config_file = two_domains(*this);
+  options.threads_per_domain = 2;
+  options.seconds = 1;
+  const auto run = stress();
+  INFO("seed " << options.seed << '\n' << run.out << run.err);
+  REQUIRE(run.status == kHeld);
+  CHECK(run.document["threads"] == 4);
+  const auto& domains = run.document["domains"];
+  REQUIRE(domains.size() == 2);
+  std::uint64_t requests = 0, lookups = 0;
+  for (std::size_t d = 0; d < 2; ++d) {
+    CHECK(domains[d]["node"] == d);
+    CHECK(domains[d]["cpus"] == json{2 * d, 2 * d + 1});
+    CHECK(domains[d]["pinned"] == false);
+    CHECK(domains[d]["threads"] == 2);
+    CHECK(domains[d]["requests"] > 0);
+    requests += domains[d]["requests"].get<std::uint64_t>();
+    lookups += domains[d]["latency"]["lookup"]["count"].get<std::uint64_t>();
+  }
+  CHECK(run.document["requests"] == requests);
+  CHECK(run.document["latency"]["lookup"]["count"] == lookups);
+  CHECK(run.out.find("1, not pinned") != std::string::npos);
+}
+
+TEST_CASE_METHOD(Fixture, "more serving threads in all domains than a run may have are refused",
+                 "[bench][engine]") {
+  options.engine.config_file = two_domains(*this);
+  options.threads_per_domain = 513;
+  const auto run = stress();
+  CHECK(run.status == kUsageError);
+  CHECK(run.err ==
+        "kv-offload-bench: invalid_argument: --threads-per-domain: 513 is not allowed with 2 "
+        "domains; "
+        "expected 1 to 512\n");
+}
+
 TEST_CASE_METHOD(Fixture, "without a rate nothing is said of arrivals", "[bench][engine]") {
   options.seconds = 0.5;
   const auto run = stress();
   CHECK(run.status == kHeld);
   CHECK_FALSE(run.document.contains("arrivals"));
+  CHECK_FALSE(run.document.contains("domains"));
   CHECK_FALSE(run.document["latency"].contains("request_from_arrival"));
   CHECK(run.document["latency"]["request"]["count"] == run.document["requests"]);
 }
