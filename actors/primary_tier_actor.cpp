@@ -78,7 +78,7 @@ void PrimaryTierState::probe(const PrimaryProbe& m) {
   RequestHolds* held = nullptr;
   if (m.hold && num_ready > 0) {
     held = &holds_[m.request];
-    held->reserve(held->size() + static_cast<std::size_t>(num_ready));
+    held->reserve(static_cast<std::size_t>(num_ready));
   }
   for (std::size_t at = 0; at < keys.size(); ++at) {
     const auto& key = keys[at];
@@ -292,17 +292,13 @@ void PrimaryTierState::touch(const TouchKeys& m) {
 void PrimaryTierState::end_request(const EndRequest& m) {
   unwatch(m.request);
   if (const auto it = holds_.find(m.request); it != holds_.end()) {
-    const auto held = std::move(it->second);
+    auto held = std::move(it->second);
     holds_.erase(it);
-    // In slot order, so that eviction order never depends on a hash container's.
-    std::vector<std::pair<ChunkId, Hold>> in_order(held.begin(), held.end());
-    std::sort(in_order.begin(), in_order.end(),
-              [](const auto& a, const auto& b) { return a.first < b.first; });
-    for (const auto& [chunk, hold] : in_order) {
-      if (deps_.cache->generation(chunk) != hold.generation) continue;
-      deps_.cache->release_hold(chunk);
+    for (const auto& hold : std::move(held).take_in_slot_order()) {
+      if (deps_.cache->generation(hold.chunk) != hold.generation) continue;
+      deps_.cache->release_hold(hold.chunk);
       --totals_.holds_open;
-      if (hold.unread) unread_hold_ended(chunk);
+      if (hold.unread) unread_hold_ended(hold.chunk);
     }
   }
   end_waiting_grants([&](const PrimaryGrant& grant) { return grant.request == m.request; });

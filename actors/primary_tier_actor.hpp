@@ -1,13 +1,7 @@
 #pragma once
 
-#include <deque>
-#include <functional>
-#include <map>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/actors/request_holds.hpp"
 #include "kv_offload/messages/atomic_groups.hpp"
 #include "kv_offload/messages/protocol/actor_interfaces.hpp"
 #include "kv_offload/tiers/primary/primary_cache.hpp"
@@ -15,6 +9,13 @@
 #include "kv_offload/tiers/primary_view.hpp"
 
 #include <absl/container/flat_hash_map.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
 
 namespace kv_offload {
 
@@ -60,10 +61,6 @@ class PrimaryTierState {
   struct Flight {
     std::vector<Waiter> waiters;
   };
-  struct Hold {
-    std::uint32_t generation = 0;
-    bool unread = false;  ///< of a promotion that landed for this request and was not read yet
-  };
   struct UnreadExpiry {
     MonotonicTime at;
     RequestHandle request;
@@ -83,7 +80,6 @@ class PrimaryTierState {
     OpId op = 0;
     std::vector<OffloadKey> keys;  ///< that were absent or on their way; the others are held for the request
   };
-  using RequestHolds = absl::flat_hash_map<ChunkId, Hold>;
   using Resolutions = std::map<caf::strong_actor_ptr, KeysResolved>;
 
   // one per message

@@ -21,13 +21,14 @@ bool PrimaryTierState::hold_for(RequestHandle request, ChunkId chunk, bool unrea
 /// One hold per request and chunk.
 bool PrimaryTierState::hold_in(RequestHolds& held, RequestHandle request, ChunkId chunk, bool unread) {
   const auto generation = deps_.cache->generation(chunk);
-  const auto [it, is_new] = held.try_emplace(chunk, Hold{generation, unread});
-  if (!is_new && it->second.generation == generation) return true;
+  const RequestHolds::Hold wanted{chunk, generation, unread};
+  const auto [own, is_new] = held.try_put(wanted);
+  if (!is_new && own->generation == generation) return true;
   if (!deps_.cache->try_hold(chunk)) {
-    if (is_new) held.erase(it);
+    if (is_new) held.drop(chunk);
     return false;
   }
-  it->second = Hold{generation, unread};
+  *own = wanted;
   ++totals_.holds_open;
   if (unread) {
     ++unread_holders_[chunk];
@@ -39,10 +40,10 @@ bool PrimaryTierState::hold_in(RequestHolds& held, RequestHandle request, ChunkI
 bool PrimaryTierState::drop_hold(RequestHandle request, ChunkId chunk) {
   const auto owner = holds_.find(request);
   if (owner == holds_.end()) return false;
-  const auto it = owner->second.find(chunk);
-  if (it == owner->second.end() || it->second.generation != deps_.cache->generation(chunk)) return false;
-  const bool unread = it->second.unread;
-  owner->second.erase(it);
+  const auto* hold = owner->second.find(chunk);
+  if (hold == nullptr || hold->generation != deps_.cache->generation(chunk)) return false;
+  const bool unread = hold->unread;
+  owner->second.drop(chunk);
   if (owner->second.empty()) holds_.erase(owner);
   deps_.cache->release_hold(chunk);
   --totals_.holds_open;
@@ -61,8 +62,8 @@ void PrimaryTierState::expire_unread(MonotonicTime now) {
     unread_expiries_.pop_front();
     const auto owner = holds_.find(due.request);
     if (owner == holds_.end()) continue;
-    const auto it = owner->second.find(due.chunk);
-    if (it == owner->second.end() || !it->second.unread || it->second.generation != due.generation) continue;
+    const auto* hold = owner->second.find(due.chunk);
+    if (hold == nullptr || !hold->unread || hold->generation != due.generation) continue;
     lookup_changed(due.request);
     if (drop_hold(due.request, due.chunk)) ++totals_.pins_expired_unread;
   }

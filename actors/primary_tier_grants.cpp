@@ -28,7 +28,7 @@ std::size_t PrimaryTierState::slots_wanted(const PrimaryGrant& m) const {
   std::size_t unread = 0, held = 0;
   if (const auto own = holds_.find(m.request); own != holds_.end()) {
     held = own->second.size();
-    for (const auto& [chunk, hold] : own->second) unread += hold.unread ? 1U : 0U;
+    for (const auto& hold : own->second.all()) unread += hold.unread ? 1U : 0U;
   }
   const auto without_own = [](std::size_t all, std::size_t own) { return all > own ? all - own : 0; };
   return std::min({static_cast<std::size_t>(absent), without_own(deps_.unread_chunks_max, unread),
