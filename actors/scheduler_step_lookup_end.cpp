@@ -139,6 +139,7 @@ void SchedulerStepState::settle_lookup(LookupOp& op) {
 /// (request, tier, key) once, and only before the request is allocated.
 void SchedulerStepState::count_lookup(const LookupOp& op, Request* request) {
   const auto reach = op.reach();
+  std::vector<std::uint64_t> fresh(op.num_tiers + 1, 0);  // by tier, as below
   if (request != nullptr && !request->allocated) request->counted.reserve(request->counted.size() + reach);
   for (std::size_t i = 0; i < reach; ++i) {
     for (std::size_t t = 0; t <= op.num_tiers; ++t) {
@@ -158,11 +159,18 @@ void SchedulerStepState::count_lookup(const LookupOp& op, Request* request) {
       if (!request->counted.insert((*op.keys)[i].hash() + 0x9e3779b97f4a7c15ULL * t).second) continue;
       ++l.chunk_queries;
       l.chunk_hits += verdict == LookupOp::kHit ? 1U : 0U;
-      l.sync_delay.observe(t == 0 ? op.primary_s : op.tier_times[t - 1].sync_s);
-      if (t == 0) continue;
-      const double async_s = op.polled() ? op.key_async_s[i * op.num_tiers + t - 1] : op.tier_times[t - 1].async_s;
-      if (async_s > 0) l.async_delay.observe(async_s);
+      ++fresh[t];
+      if (t == 0 || !op.polled()) continue;
+      if (const double async_s = op.key_async_s[i * op.num_tiers + t - 1]; async_s > 0)
+        l.async_delay.observe(async_s);
     }
+  }
+  for (std::size_t t = 0; t <= op.num_tiers; ++t) {
+    if (fresh[t] == 0) continue;
+    auto& l = totals_.lookups[t];
+    l.sync_delay.observe(t == 0 ? op.primary_s : op.tier_times[t - 1].sync_s, fresh[t]);
+    if (t > 0 && !op.polled() && op.tier_times[t - 1].async_s > 0)
+      l.async_delay.observe(op.tier_times[t - 1].async_s, fresh[t]);
   }
 }
 
