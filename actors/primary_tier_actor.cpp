@@ -27,24 +27,25 @@ PrimaryTierActor::behavior_type PrimaryTierState::make_behavior(PrimaryTierDeps 
   if (deps_.env->enter_domain) deps_.env->enter_domain(deps_.domain, name);
   reuse_ = ReuseTracker(deps_.store_threshold, deps_.max_tracker_size);
   self_->delayed_send(self_, deps_.env->tick, Tick{});
+  // In the order in which CAF tries them: what every request has comes first.
   return {
       handled_by(this, &PrimaryTierState::probe),
-      handled_by(this, &PrimaryTierState::claim),
-      handled_by(this, &PrimaryTierState::grant),
-      handled_by(this, &PrimaryTierState::release_holds),
+      handled_by(this, &PrimaryTierState::end_request),
+      handled_by(this, &PrimaryTierState::touch),
+      handled_by(this, &PrimaryTierState::pin_leading),
+      handled_by(this, &PrimaryTierState::unpin),
       handled_by(this, &PrimaryTierState::reserve_store),
       handled_by(this, &PrimaryTierState::publish_store),
       handled_by(this, &PrimaryTierState::pin_cascades),
-      handled_by(this, &PrimaryTierState::pin_leading),
-      handled_by(this, &PrimaryTierState::unpin),
-      handled_by(this, &PrimaryTierState::touch),
-      handled_by(this, &PrimaryTierState::end_request),
+      handled_by(this, &PrimaryTierState::transfers_ended),
+      handled_by(this, &PrimaryTierState::claim),
+      handled_by(this, &PrimaryTierState::grant),
+      handled_by(this, &PrimaryTierState::release_holds),
       handled_by(this, &PrimaryTierState::reset),
       handled_by(this, &PrimaryTierState::take_events),
       handled_by(this, &PrimaryTierState::pin_present),
       handled_by(this, &PrimaryTierState::forget),
       handled_by(this, &PrimaryTierState::end_claims),
-      handled_by(this, &PrimaryTierState::transfers_ended),
       handled_by(this, &PrimaryTierState::fence),
       handled_by(this, &PrimaryTierState::stop),
       handled_by(this, &PrimaryTierState::tick),
