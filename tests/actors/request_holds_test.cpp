@@ -35,7 +35,7 @@ TEST_CASE("a request that holds and drops for ever keeps no more than it holds",
   std::map<ChunkId, std::uint32_t> model;
   std::size_t most = 0;
   for (std::uint32_t step = 0; step < 20'000; ++step) {
-    const ChunkId chunk = random() % 200;
+    const auto chunk = static_cast<ChunkId>(random() % 200);
     if (random() % 2 == 0) {
       const bool is_new = holds.try_put({chunk, step, false}).second;
       CHECK(is_new == model.try_emplace(chunk, step).second);
