@@ -172,8 +172,8 @@ namespace {
 std::string two_domains(const Fixture& fixture) {
   const auto file = (fixture.dir.path() / "two.json").string();
   std::ofstream(file)
-      << R"({"cpu_bytes_to_use": "32 MiB", "chunk_bytes": "64 KiB", "model_name": "m",
-    "domains": 2, "topology": "synthetic:NUMANode:2 PU:2", "secondary_tiers": [{"type": "fs"}],
+      << R"({"cpu_bytes_to_use": "32 MiB", "chunk_bytes": "64 KiB", "identity": {"model_name": "m"},
+    "log_level": "error", "domains": 2, "topology": "synthetic:NUMANode:2 PU:2", "secondary_tiers": [{"type": "fs"}],
     "deadlines": {"store_ms": 30000, "lookup_ms": 20000}})";
   return file;
 }
@@ -213,7 +213,7 @@ TEST_CASE_METHOD(Fixture, "more serving threads in all domains than a run may ha
   const auto run = stress();
   CHECK(run.status == kUsageError);
   CHECK(run.err ==
-        "kv-offload-bench: invalid_argument: --threads-per-domain: 513 is not allowed with 2 "
+        "kv-offload-bench: --threads-per-domain: 513 is not allowed with 2 "
         "domains; "
         "expected 1 to 512\n");
 }
