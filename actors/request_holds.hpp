@@ -20,12 +20,16 @@ class RequestHolds {
  public:
   struct Hold {
     ChunkId chunk = kNoChunk;  ///< kNoChunk: dropped
-    std::uint32_t generation =
-        0;                ///< of the slot; another one now: the hold went with what was in it
+    /// Of the slot; another one now: the hold went with what was in it.
+    std::uint32_t generation = 0;
     bool unread = false;  ///< of a promotion that landed for this request and was not read yet
   };
 
-  void reserve(std::size_t more) { holds_.reserve(holds_.size() + more); }
+  /// Room for that many more. Grows by doubling: a request that asks key by key moves each hold a few times, not each time.
+  void reserve(std::size_t more) {
+    if (holds_.size() + more > holds_.capacity())
+      holds_.reserve(std::max(holds_.size() + more, 2 * holds_.capacity()));
+  }
   [[nodiscard]] bool empty() const { return size() == 0; }
   [[nodiscard]] std::size_t size() const { return holds_.size() - dropped_; }
   /// Null: not held. Valid until the next call that adds.
@@ -61,8 +65,8 @@ class RequestHolds {
   }
 
  private:
-  static constexpr std::size_t kDroppedMax =
-      64;  // gaps are closed when they are this many more than holds
+  // Gaps are closed when they are this many more than holds.
+  static constexpr std::size_t kDroppedMax = 64;
 
   void index() {
     for (; indexed_ < holds_.size(); ++indexed_) place_[holds_[indexed_].chunk] = indexed_;

@@ -283,16 +283,16 @@ struct TierActorTotals {
   std::vector<MetricSample> samples;
 };
 
-/// What one domain's actors and memory had to do; sums of them are in SchedulerTotals and PrimaryTotals.
 /// Where the memory of a domain's slices lay right after its first touch; nothing moves it afterwards. All 0 where memory
 /// is not bound to nodes.
 struct DomainMemory {
   std::uint64_t planned_bytes = 0;
   std::uint64_t near_bytes = 0;  ///< on the domain's node; by a sample of pages above 1 GiB
-  std::uint64_t elsewhere_bytes =
-      0;  ///< what is neither was not in memory, or could not be asked for
+  /// What is neither was not in memory, or could not be asked for.
+  std::uint64_t elsewhere_bytes = 0;
 };
 
+/// What one domain's actors and memory had to do; sums of them are in SchedulerTotals and PrimaryTotals.
 struct DomainTotals {
   ActorTotals scheduler_step, primary_tier;
   std::uint64_t requests_started = 0;
