@@ -39,6 +39,7 @@ AdmissionControllerActor::behavior_type AdmissionControllerState::make_behavior(
       handled_by(this, &AdmissionControllerState::lookups_answered),
       handled_by(this, &AdmissionControllerState::verdicts_given),
       handled_by(this, &AdmissionControllerState::below_floor),
+      handled_by(this, &AdmissionControllerState::device_computed),
       handled_by(this, &AdmissionControllerState::completed),
       handled_by(this, &AdmissionControllerState::fence),
       handled_by(this, &AdmissionControllerState::tier_down),
@@ -101,10 +102,15 @@ void AdmissionControllerState::completed(const AdmissionCompleted& m) {
 
 void AdmissionControllerState::gate_lookup(const GateLookup& m) {
   const auto now = self_->clock().now();
-  LookupGated answer{m.op, {}};
-  for (const auto tier : m.tiers)
+  LookupGated answer{m.op, {}, {}};
+  for (const auto tier : m.tiers) {
     answer.skip.push_back(deps_.ledger->decide_lookup(tier, m.prompt_tokens, m.device_tokens, now) ==
                           LookupDecision::skip);
+    const bool asks = m.keys != nullptr && !answer.skip.back();
+    answer.asked_until.push_back(asks
+                                     ? deps_.ledger->decide_reach({tier, *m.keys, m.first_key}, now)
+                                     : LookupReach::kEverything);
+  }
   self_->send(sender(), std::move(answer));
 }
 
@@ -113,6 +119,14 @@ void AdmissionControllerState::lookups_answered(const LookupsAnswered& m) {
   for (const auto& e : m.entries) {
     if (!e.gated) deps_.ledger->count_lookup(e.tier, e.prompt_tokens, e.device_tokens, now);
     deps_.ledger->answer_lookup(e.tier, {e.answered, e.hit_tokens, e.device_tokens, e.took});
+    if (e.keys && e.answered)
+      deps_.ledger->observe_reach({{e.tier, *e.keys, e.first_key},
+                                   e.served_until,
+                                   e.served_chunks,
+                                   e.asked_from,
+                                   e.asked_until,
+                                   e.probing},
+                                  now);
   }
   if (const auto& wanted = m.wanted; wanted.keys)
     deps_.ledger->observe_demand(
@@ -123,6 +137,10 @@ void AdmissionControllerState::verdicts_given(const VerdictsGiven& m) {
   const auto now = self_->clock().now();
   for (TierIndex tier = 0; tier < m.tiers.size(); ++tier)
     deps_.ledger->observe_verdicts(m.domain, tier, m.tiers[tier], now);
+}
+
+void AdmissionControllerState::device_computed(const DeviceComputed& m) {
+  deps_.ledger->observe_computed(m.sample, self_->clock().now());
 }
 
 void AdmissionControllerState::below_floor(const BelowFloor& m) {
@@ -162,7 +180,11 @@ void AdmissionControllerState::restore_state() {
   const auto restored = deps_.ledger->restore_state(
       deps_.keeping.kept, self_->clock().now(), deps_.keeping.unix_ms());
   deps_.keeping.kept.clear();
-  if (!restored) deps_.env->log("warn", "admission_state_file: " + restored.error().detail);
+  if (restored) return;
+  const std::string aside = deps_.keeping.keep_aside ? deps_.keeping.keep_aside() : std::string();
+  deps_.env->log("warn",
+                 "admission_state_file: " + restored.error().detail +
+                     (aside.empty() ? "" : "; it is kept as " + aside + " when it is replaced"));
 }
 
 void AdmissionControllerState::keep_state(bool is_last) {

@@ -23,6 +23,8 @@ struct AdmissionKeeping {
   std::function<void(std::string text)> keep;    ///< takes the newest state; must not block
   std::string kept;                              ///< of the life before; empty: there was none
   Duration every = std::chrono::seconds(5);      ///< a crash loses what was written since
+  std::function<std::string()> keep_aside =
+      {};  ///< `kept` is damaged; answers where it will be found
 };
 
 struct AdmissionControllerDeps {
@@ -52,6 +54,7 @@ class AdmissionControllerState {
   void lookups_answered(const LookupsAnswered& m);
   void verdicts_given(const VerdictsGiven& m);
   void below_floor(const BelowFloor& m);
+  void device_computed(const DeviceComputed& m);
   void completed(const AdmissionCompleted& m);
   void reset(const ResetAdmission& m);
   void tier_down(const TierDown& m);

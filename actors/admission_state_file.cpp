@@ -90,7 +90,7 @@ Expected<std::string> read_file(const std::string& path) {
   }
   text.resize(size);
   // No file and an empty one differ: the second had an earlier life, and lost it.
-  return text.empty() ? std::string("empty") : text;
+  return text.empty() ? std::string(AdmissionStateFile::kEmpty) : text;
 }
 
 }  // namespace
@@ -106,6 +106,7 @@ struct AdmissionStateFile::Writer {
   std::condition_variable changed;
   std::optional<std::string> waiting;
   bool ends = false, is_done = false;
+  bool is_damaged = false;  // what is there goes aside before anything replaces it
   std::thread thread;
 
   void run() {
@@ -118,10 +119,17 @@ struct AdmissionStateFile::Writer {
       const bool is_last = ends;
       if (waiting) {
         const std::string text = *std::exchange(waiting, std::nullopt);
+        const bool aside = std::exchange(is_damaged, false);
         guard.unlock();
-        const int error = replace_file(path, text);
+        int error = 0;
+        if (aside && ::rename(path.c_str(), AdmissionStateFile::aside(path).c_str()) != 0 &&
+            errno != ENOENT)
+          error = errno;
+        const bool is_still_there = error != 0;
+        if (error == 0) error = replace_file(path, text);
         say(error, is_failing, is_last);
         guard.lock();
+        is_damaged = is_damaged || is_still_there;
         is_failing = error != 0;
         if (is_failing && !waiting) waiting = text;
       }
@@ -181,6 +189,11 @@ Expected<std::unique_ptr<AdmissionStateFile>> AdmissionStateFile::open(std::stri
   }
   return std::unique_ptr<AdmissionStateFile>(
       new AdmissionStateFile(std::move(writer), std::move(*found)));
+}
+
+void AdmissionStateFile::keep_aside() {
+  const std::scoped_lock lock(writer_->mutex);
+  writer_->is_damaged = true;
 }
 
 void AdmissionStateFile::keep(std::string text) {

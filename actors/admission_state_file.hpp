@@ -21,6 +21,9 @@ class AdmissionStateFile {
   /// More is not read: the state takes some hundred bytes.
   static constexpr std::size_t kBytesMax = 1 << 20;
 
+  /// What stands for an empty file in found(); no state looks like it.
+  static constexpr std::string_view kEmpty = "empty";
+
   using Log = std::function<void(std::string_view level, const std::string& line)>;
 
   /// Takes the file and reads it. Errors are one line for the operator: the directory is missing or
@@ -35,6 +38,11 @@ class AdmissionStateFile {
   /// What it held when it was opened; empty only if there was no file. Not checked: a damaged text
   /// is for AdmissionLedger::restore_state to find.
   [[nodiscard]] const std::string& found() const { return found_; }
+  /// What it held cannot be used: the next text that is written replaces it only when it is kept aside, as
+  /// `<file>.damaged` (an older one there is replaced). Before the first keep().
+  void keep_aside();
+  /// The name of the file kept aside.
+  [[nodiscard]] static std::string aside(const std::string& path) { return path + ".damaged"; }
   /// Takes the newest text to write; never blocks. One that waits is replaced. Any thread.
   void keep(std::string text);
   /// Writes what waits and ends. False if the disk did not let it by then: the thread, and with it

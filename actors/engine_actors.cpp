@@ -74,10 +74,21 @@ Expected<PrimaryTierActor> spawn_primary(caf::actor_system& system, const Engine
                                            std::move(deps));
 }
 
+/// What the admission controller wants to be asked and told: messages that else are not sent.
+struct AdmissionWants {
+  explicit AdmissionWants(const AdmissionLedger& ledger)
+      : lookup_gate(ledger.lookup_gates().options()),
+        gates_lookups(lookup_gate.mode != GateMode::off || ledger.policy().bounds_lookups()),
+        weighs_device(ledger.policy().weighs_device()) {}
+
+  LookupGateOptions lookup_gate;
+  bool gates_lookups, weighs_device;
+};
+
 /// All but who they are: the same for the steps of all domains.
 SchedulerStepDeps step_deps(const EngineConfig& config, const EngineParts& parts,
                             const DomainMap& map, const EngineActors& actors,
-                            const LookupGateOptions& lookup_gate) {
+                            const AdmissionWants& wants) {
   SchedulerStepDeps step;
   step.env = parts.env;
   step.primaries = actors.primaries;
@@ -94,8 +105,9 @@ SchedulerStepDeps step_deps(const EngineConfig& config, const EngineParts& parts
   step.tokens_per_chunk = config.tokens_per_chunk;
   step.offload_prompt_only = config.offload_prompt_only;
   step.atomic_groups = AtomicGroups(config.atomic_groups);
-  step.gates_lookups = lookup_gate.mode != GateMode::off && config.tokens_per_chunk > 0;
-  step.min_load_tokens = lookup_gate.min_load_tokens;
+  step.gates_lookups = wants.gates_lookups && config.tokens_per_chunk > 0;
+  step.weighs_device = wants.weighs_device && config.tokens_per_chunk > 0;
+  step.min_load_tokens = wants.lookup_gate.min_load_tokens;
   step.compute_tokens_per_s = config.compute_tokens_per_s;
   step.deadlines = {config.deadlines.load,   config.deadlines.store, config.deadlines.probe,
                     config.deadlines.lookup, config.deadlines.drain, config.deadlines.copy};
@@ -153,7 +165,7 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
   }
   auto ledger = std::make_shared<AdmissionLedger>(std::move(admission->policy), std::move(pin_chunks),
                                                   admission_environment(config));
-  const auto lookup_gate = ledger->lookup_gates().options();
+  const AdmissionWants wants(*ledger);
   actors.admission =
       system.spawn(admission_controller_actor,
                    AdmissionControllerDeps{parts.env, std::move(ledger), actors.metrics,
@@ -173,7 +185,7 @@ Expected<EngineActors> spawn_engine_actors(caf::actor_system& system, const Engi
     parts.sinks[t]->open(actor);
     actors.tiers.push_back(std::move(actor));
   }
-  spawn_steps(system, parts, step_deps(config, parts, map, actors, lookup_gate), actors);
+  spawn_steps(system, parts, step_deps(config, parts, map, actors, wants), actors);
   for (const auto& gate : parts.gates) gate->open(actors.steps.front());
   if (parts.worker_sink) parts.worker_sink->open(actors.steps);
   actors.supervisor = system.spawn(

@@ -26,6 +26,9 @@ std::optional<Locality> locality_of(const ConfigNode& node) {
 AdmissionEnvironment admission_environment(const EngineConfig& config) {
   AdmissionEnvironment environment;
   environment.tokens_per_chunk = std::max<std::uint32_t>(1, config.tokens_per_chunk);
+  environment.chunk_bytes = config.row_bytes();
+  environment.compute_tokens_per_s = config.compute_tokens_per_s;
+  environment.store_deadline_s = to_seconds(config.deadlines.store);
   for (std::size_t i = 0; i < config.secondary_tiers.size(); ++i) {
     const SecondaryTierConfig& tier = config.secondary_tiers[i];
     environment.tiers.push_back({tier.type, std::nullopt, locality_of(tier.node)});

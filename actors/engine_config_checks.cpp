@@ -83,6 +83,9 @@ Problem check_numbers(const EngineConfig& config) {
     return refuse("store_threshold", std::to_string(config.store_threshold),
                   "an integer " + interval(0, kStoreThresholdMin - 1) +
                       " beside secondary_tiers: a tiered cache stores at first sight");
+  if (config.compute_tokens_per_s > 0 && config.tokens_per_chunk == 0)
+    return refuse("compute_tokens_per_s", std::to_string(config.compute_tokens_per_s),
+                  "0 without tokens_per_chunk: what a chunk takes to compute is unknown");
   if (const auto& port = config.metrics.port; port && (*port < 0 || *port > 65535))
     return refuse("metrics.port", std::to_string(*port), "an integer " + interval(0, 65535));
   if (!is_listen_address(config.metrics.address))

@@ -66,9 +66,16 @@ Expected<Ok> EngineRuntime::start_admission_state() {
   const auto& found = admission_state_->found();
   parts_.env->log("info", "admission_state_file: " + config_.admission_state_file +
                               (found.empty() ? ": not there yet, the first engine makes it"
-                                             : ": " + std::to_string(found.size()) + " bytes"));
+                               : found == AdmissionStateFile::kEmpty
+                                   ? ": empty"
+                                   : ": " + std::to_string(found.size()) + " bytes"));
   parts_.admission_keeping.kept = found;
   parts_.admission_keeping.keep = [file = admission_state_.get()](std::string text) { file->keep(std::move(text)); };
+  parts_.admission_keeping.keep_aside = [file = admission_state_.get(),
+                                         path = config_.admission_state_file] {
+    file->keep_aside();
+    return AdmissionStateFile::aside(path);
+  };
   parts_.admission_keeping.unix_ms = [] {
     const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
     return static_cast<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count());

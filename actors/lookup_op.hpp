@@ -92,6 +92,8 @@ class LookupOp {
   bool primary_told = false;
   std::vector<TierIndex> gate_tiers;      ///< asked about
   std::vector<bool> skipped;              ///< by tier; empty: none
+  std::vector<std::uint32_t>
+      asked_until;  ///< by tier: from this key on it is not asked; empty: no such bound
   std::vector<LookupResult> primary_states;  ///< until the gate has answered, too
   MonotonicTime started;
   bool replied = false;   ///< the caller has its answer; what runs on is for the verdict only
@@ -119,6 +121,7 @@ class LookupOp {
   struct TierTimes {
     double sync_s = 0;   ///< per key, in the tier's actor
     double async_s = 0;  ///< from probe to verdict
+    Duration probing{};  ///< of all its windows
   };
   std::vector<TierTimes> tier_times;
 

@@ -31,6 +31,8 @@ SchedulerStepActor::behavior_type SchedulerStepState::make_behavior(SchedulerSte
   verdicts_.resize(deps_.tiers.size());
   load_costs_ = LoadCosts(deps_.tiers.size());
   probe_windows_.assign(deps_.tiers.size(), ProbeWindows(deps_.probes_max));
+  if (deps_.weighs_device)
+    compute_meter_ = ComputeMeter(deps_.tiers.size(), deps_.tokens_per_chunk);
   self_->delayed_send(self_, deps_.env->tick, Tick{});
   using S = SchedulerStepState;
   // CAF compares a message's type with these one after the other, by name: what every request has comes first.
@@ -178,6 +180,9 @@ void SchedulerStepState::allocated(const AllocatedCall& m) {
   request->allocated = true;
   request->counted.clear();
   judge_claims(*request, m.device_tokens);
+  const auto prompt_tokens = request->context->request.prompt_tokens;
+  compute_meter_.allocated(m.request, prompt_tokens - std::min(prompt_tokens, m.device_tokens),
+                           request->answered_at, self_->clock().now());
   m.reply.deliver(Ok{});
 }
 
@@ -233,6 +238,7 @@ void SchedulerStepState::maybe_forget(RequestHandle handle) {
   if (std::find(request.told.begin(), request.told.end(), true) != request.told.end())
     tell_tiers(request);  // a lookup that was still open asked another tier
   end_claims(request);
+  compute_meter_.ended(handle, self_->clock().now());
   requests_.erase(it);
   ++totals_.requests_ended;
 }

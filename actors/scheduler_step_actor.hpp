@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_offload/actors/actor_support.hpp"
+#include "kv_offload/actors/compute_meter.hpp"
 #include "kv_offload/actors/load_costs.hpp"
 #include "kv_offload/actors/lookup_op.hpp"
 #include "kv_offload/actors/primary_homes.hpp"
@@ -38,6 +39,7 @@ struct SchedulerStepDeps {
   bool offload_prompt_only = true;
   AtomicGroups atomic_groups;
   bool gates_lookups = false;          ///< a lookup_gate may skip tiers
+  bool weighs_device = false;          ///< admission is told what the device computed, and beside which transfers
   std::uint64_t min_load_tokens = 0;   ///< less than this is no load worth making
   std::uint32_t compute_tokens_per_s = 0;  ///< 0: unknown
   std::shared_ptr<const std::atomic<std::uint64_t>> external_expired;  ///< counted by the tiers' gates
@@ -97,6 +99,7 @@ class SchedulerStepState {
     std::vector<bool> told;                      ///< tiers that keep something for it, until closed
     bool finished = false;
     bool allocated = false;
+    MonotonicTime answered_at{};    ///< of its last lookup
     bool wants_told = false;        ///< admission knows what it wanted of the tiers
     bool closed = false;            ///< the tiers were told of its end
     std::uint32_t open_ops = 0;
@@ -271,6 +274,8 @@ class SchedulerStepState {
   void present_pinned(const PresentPinned& m);
   void load_pinned(const LeadingPinned& m);
   [[nodiscard]] LoadWorth worth_of(const LookupOp& op, const LookupAnswer& answer) const;
+  /// Numbered, admitted and pinned ones: counted, and told to the tracker.
+  void begin_jobs(TrackJobs jobs);
   void jobs_ended(const JobsEnded& m);
   void jobs_drained(const JobsDrained& m);
   void primary_reset(const PrimaryReset& m);
@@ -328,6 +333,8 @@ class SchedulerStepState {
   void judge_claims(Request& request, std::uint64_t device_tokens);
   void end_claims(Request& request);
   void split_below_floor(CascadeOp& op);
+  void note_store(RequestHandle handle, const Request& request, std::size_t keys,
+                  std::optional<std::uint64_t> first_token);
 
   // copies by the workers
   void start_copy(CopyOp op, const BlockList& blocks);
@@ -402,6 +409,7 @@ class SchedulerStepState {
   std::vector<VerdictCounts> verdicts_;  ///< by tier, cumulative
   LoadCosts load_costs_{0};
   std::vector<ProbeWindows> probe_windows_;  ///< by tier
+  ComputeMeter compute_meter_{0, 0};
   std::vector<bool> tier_alive_;
   Epoch epoch_ = 0;
   std::uint64_t memo_epoch_ = 0;  ///< moves with every reset and forget

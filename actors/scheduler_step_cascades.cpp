@@ -87,7 +87,6 @@ void SchedulerStepState::store_admitted(const CascadesDecided& m) {
   homes_.send(PinCascades{op.lease.chunk_ids, static_cast<std::uint32_t>(track.jobs.size()),
                           op.lease.epoch});
   if (!withdrawn.entries.empty()) self_->send(deps_.admission, std::move(withdrawn));
-  open_jobs_ += track.jobs.size();
   StoreJobPlan plan;
   if (!track.jobs.empty()) plan = {track.jobs.front().job_id, op.store_job_idx};
   const bool wait = op.options.wait_cascades && !track.jobs.empty();
@@ -96,7 +95,7 @@ void SchedulerStepState::store_admitted(const CascadesDecided& m) {
     op.open_jobs = static_cast<std::uint32_t>(track.jobs.size());
     for (const auto& job : track.jobs) waited_jobs_.emplace(job.job_id, m.op);
   }
-  if (!track.jobs.empty()) self_->send(deps_.tracker, std::move(track));
+  begin_jobs(std::move(track));
   op.store_job.deliver(std::move(plan));
   if (!wait) return end_cascade(it);
   if (request != nullptr) --request->open_stores;
@@ -118,10 +117,20 @@ void SchedulerStepState::end_cascade(std::map<OpId, CascadeOp>::iterator it) {
   push_forgets();
 }
 
+void SchedulerStepState::begin_jobs(TrackJobs jobs) {
+  if (jobs.jobs.empty()) return;
+  open_jobs_ += jobs.jobs.size();
+  for (const auto& job : jobs.jobs)
+    compute_meter_.begun(job.tier, job.is_promotion, job.submit_time);
+  self_->send(deps_.tracker, std::move(jobs));
+}
+
 void SchedulerStepState::jobs_ended(const JobsEnded& m) {
+  const auto now = self_->clock().now();
   for (const auto& e : m.entries) {
     if (e.released) --open_jobs_;
     if (e.outcome && e.is_promotion) load_costs_.landed(e.tier, e.chunks_done, e.took);
+    if (e.outcome) compute_meter_.moved(e.tier, e.is_promotion, e.bytes, now);
     const auto waited = waited_jobs_.find(e.job);
     if (waited == waited_jobs_.end()) continue;
     const auto it = cascades_.find(waited->second);

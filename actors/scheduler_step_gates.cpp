@@ -6,6 +6,7 @@
 #include <caf/typed_event_based_actor.hpp>
 
 #include <algorithm>
+#include <limits>
 
 // What the admission gates learn from lookups, and what they forbid:
 //
@@ -34,7 +35,9 @@ void SchedulerStepState::ask_gate(LookupOp& op, Request& request) {
   }
   if (op.gate_tiers.empty()) return;
   op.awaits_gate = true;
-  self_->send(deps_.admission, GateLookup{op.op, prompt_tokens, op.options.device_tokens, op.gate_tiers});
+  self_->send(deps_.admission,
+              GateLookup{op.op, prompt_tokens, op.options.device_tokens, op.gate_tiers,
+                         op.prefix() ? op.keys : nullptr, op.on_device});
 }
 
 void SchedulerStepState::lookup_gated(const LookupGated& m) {
@@ -43,6 +46,9 @@ void SchedulerStepState::lookup_gated(const LookupGated& m) {
   auto& op = it->second;
   op.awaits_gate = false;
   auto* request = find_request(op.request->handle);
+  op.asked_until.assign(deps_.tiers.size(), std::numeric_limits<std::uint32_t>::max());
+  for (std::size_t n = 0; n < op.gate_tiers.size() && n < m.asked_until.size(); ++n)
+    op.asked_until[op.gate_tiers[n]] = m.asked_until[n];
   for (std::size_t n = 0; n < op.gate_tiers.size() && n < m.skip.size(); ++n) {
     if (!m.skip[n]) continue;
     if (op.skipped.empty()) op.skipped.assign(deps_.tiers.size(), false);
@@ -84,6 +90,7 @@ LookupsAnswered::Wanted SchedulerStepState::wanted_of(const LookupOp& op, const 
 
 /// Tells admission, once per request and tier, how the lookup ended, and keeps what the tier claims.
 void SchedulerStepState::note_lookup(const LookupOp& op, Request& request, const LookupAnswer& answer) {
+  request.answered_at = self_->clock().now();
   if (op.answered) return;
   LookupsAnswered report;
   if (!request.wants_told) {
@@ -100,24 +107,35 @@ void SchedulerStepState::note_lookup(const LookupOp& op, Request& request, const
     auto& claim = request.claims[t];
     if (claim.lookup != TierClaim::Lookup::issued) continue;
     bool asked = false, unresolved = false, gave_up = false;
-    for (std::size_t i = 0; i < reached; ++i) {
+    std::uint32_t asked_from = 0, asked_until = 0;
+    for (std::uint32_t i = 0; i < reached; ++i) {
       const auto verdict = op.verdict(i, t + 1U);
+      if (verdict != LookupOp::kNotAsked && !op.is_on_device(i)) {
+        if (asked_until == 0) asked_from = i;
+        asked_until = i + 1;
+      }
       asked = asked || verdict != LookupOp::kNotAsked || op.found_in[i] == t + 1U;
       gave_up = gave_up || verdict >= LookupOp::kGaveUp;
       unresolved = unresolved || op.state[i] == LookupOp::Key::retry;
     }
     if (unresolved) continue;  // a poller asks again
     std::uint64_t hit_tokens = 0;
+    std::uint32_t served = 0, served_until = 0;
     for (std::uint32_t i = 0; i < answer.leading_hits; ++i) {
       if (op.found_in[i] != t + 1U) continue;
+      served += op.is_on_device(i) ? 0U : 1U;
+      served_until = i + 1;
       const auto begin = op.options.first_token + std::uint64_t{i} * deps_.tokens_per_chunk;
       if (hit_tokens == 0) claim.from_tokens = begin;
       hit_tokens = begin + deps_.tokens_per_chunk;
     }
     claim.lookup = TierClaim::Lookup::answered;
     claim.hit_tokens = hit_tokens;
-    report.entries.push_back({t, claim.gated, !gave_up || hit_tokens > 0, op.request->request.prompt_tokens, hit_tokens,
-                              op.options.device_tokens, asked ? self_->clock().now() - op.started : Duration::zero()});
+    report.entries.push_back(
+        {t, claim.gated, !gave_up || hit_tokens > 0, op.request->request.prompt_tokens, hit_tokens,
+         op.options.device_tokens, asked ? self_->clock().now() - op.started : Duration::zero(),
+         op.tier_times[t].probing, served, claim.gated && op.prefix() ? op.keys : nullptr,
+         op.on_device, served_until, asked_from, asked_until});
     if (hit_tokens > 0 && hit_tokens <= op.options.device_tokens) {
       claim.judged = judged = true;
       verdicts_[t].add(LoadVerdict::nothing_needed);
@@ -147,8 +165,35 @@ void SchedulerStepState::end_claims(Request& request) {
   LookupsAnswered report;
   for (TierIndex t = 0; t < request.claims.size(); ++t)
     if (request.claims[t].lookup == TierClaim::Lookup::issued)
-      report.entries.push_back({t, request.claims[t].gated, false, request.context->request.prompt_tokens, 0, 0, {}});
+      report.entries.push_back({t,
+                                request.claims[t].gated,
+                                false,
+                                request.context->request.prompt_tokens,
+                                0,
+                                0,
+                                {},
+                                {},
+                                0,
+                                nullptr,
+                                0,
+                                0,
+                                0,
+                                0});
   if (!report.entries.empty()) self_->send(deps_.admission, std::move(report));
+}
+
+/// A store of its prompt tells how far the device has computed it; one that does not say where it begins, that it has
+/// computed all.
+void SchedulerStepState::note_store(RequestHandle handle, const Request& request, std::size_t keys,
+                                    std::optional<std::uint64_t> first_token) {
+  const auto prompt = request.context->request.prompt_tokens;
+  if (first_token && *first_token >= prompt)
+    return compute_meter_.ended(handle, self_->clock().now());
+  const auto until =
+      first_token ? *first_token + std::uint64_t{keys} * deps_.tokens_per_chunk : prompt;
+  auto sample = compute_meter_.stored(handle, prompt - std::min(prompt, until), requests_.size(),
+                                      self_->clock().now());
+  if (sample) self_->send(deps_.admission, DeviceComputed{std::move(*sample)});
 }
 
 /// The leading chunks of the store lie below the floor: they go on to the tiers that were not skipped, as

@@ -131,7 +131,9 @@ void SchedulerStepState::tell_growth(LookupOp& op) {
 /// The device holds every key of the call: nobody waits for what the tiers say of the last one.
 void SchedulerStepState::ask_about_device_key(LookupOp& op, std::size_t from_tier) {
   const auto last = op.on_device - 1U;
-  const auto next = op.found_in[last] == 0 ? first_allowed_tier(op, from_tier) : deps_.tiers.size();
+  auto next = op.found_in[last] == 0 ? first_allowed_tier(op, from_tier) : deps_.tiers.size();
+  while (next < deps_.tiers.size() && !op.asked_until.empty() && op.asked_until[next] == 0)
+    next = first_allowed_tier(op, next + 1);
   op.state[last] = next < deps_.tiers.size() ? LookupOp::Key::unknown : LookupOp::Key::on_device;
   if (next < deps_.tiers.size()) op.next_tier[last] = static_cast<TierIndex>(next);
 }
@@ -158,7 +160,9 @@ std::size_t SchedulerStepState::first_allowed_tier(const LookupOp& op, std::size
 }
 
 void SchedulerStepState::next_tier_or_miss(LookupOp& op, std::uint32_t key_idx, std::size_t from_tier) {
-  const auto next = first_allowed_tier(op, from_tier);
+  auto next = first_allowed_tier(op, from_tier);
+  while (next < deps_.tiers.size() && !op.asked_until.empty() && key_idx >= op.asked_until[next])
+    next = first_allowed_tier(op, next + 1);
   if (next < deps_.tiers.size()) {
     op.state[key_idx] = LookupOp::Key::unknown;
     op.next_tier[key_idx] = static_cast<TierIndex>(next);
@@ -205,7 +209,9 @@ void SchedulerStepState::lookup_tier_probed(const TierProbed& m) {
   if (op.phase != LookupOp::Phase::probing || op.round != m.round) return;  // late: already given up
   const auto n = static_cast<double>(std::max<std::size_t>(m.verdicts.size(), 1));
   op.may_change = op.may_change || m.may_change;
-  op.tier_times[m.tier] = {to_seconds(m.handler_time) / n, to_seconds(m.probe_time)};
+  op.tier_times[m.tier] = {to_seconds(m.handler_time) / n, to_seconds(m.probe_time),
+                           op.tier_times[m.tier].probing + m.probe_time};
+  compute_meter_.probed(m.tier, m.probe_time);
   for (std::size_t k = 0; k < op.probe_idx.size(); ++k) {
     const auto i = op.probe_idx[k];
     const auto verdict = k < m.verdicts.size() ? m.verdicts[k] : TierVerdict::retry;
@@ -442,10 +448,9 @@ void SchedulerStepState::submit_promotions(LookupOp& op, const PrimaryGranted& m
     job.submit_time = now;
     job.deadline = now + deps_.deadlines.load;
     job.request = op.request;
-    ++open_jobs_;
     track.jobs.push_back(std::move(job));
   }
-  self_->send(deps_.tracker, std::move(track));
+  begin_jobs(std::move(track));
 }
 
 }  // namespace kv_offload

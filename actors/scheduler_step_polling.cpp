@@ -69,8 +69,7 @@ void SchedulerStepState::submit_pending_loads() {
     job.deadline = now + deps_.deadlines.load;
     track.jobs.push_back(std::move(job));
   }
-  open_jobs_ += track.jobs.size();
-  self_->send(deps_.tracker, std::move(track));
+  begin_jobs(std::move(track));
 }
 
 /// A reset takes their slots away before they were submitted.

@@ -31,6 +31,7 @@ void SchedulerStepState::prepare_store(const PrepareStoreCall& m) {
   const auto capped = static_cast<std::uint32_t>(keys->size() - wanted);
   totals_.stores_capped_chunks += capped;
   request->stored_chunks += wanted;
+  note_store(m.request, *request, keys->size(), m.options.first_token);
   if (capped > 0)
     keys = std::make_shared<const KeyList>(keys->begin(), keys->begin() + static_cast<std::ptrdiff_t>(wanted));
   const auto id = next_op_++;
@@ -150,6 +151,7 @@ void SchedulerStepState::prepare_load(const PrepareLoadCall& m) {
   auto keys = keys_of(*request, m.keys, m.reply);
   if (!keys) return;
   drop_memo(*request);  // the leading holds become pins
+  compute_meter_.loading(m.request);
   const auto id = next_op_++;
   ++request->open_ops;
   prepare_loads_.emplace(id, PrepareLoadOp{m.request, m.reply});
@@ -183,6 +185,8 @@ void SchedulerStepState::complete_load(const CompleteLoadCall& m) {
   leases_.erase(it);
   if (!lease.copy_failed)
     load_costs_.copied(lease.chunk_ids.size(), self_->clock().now() - lease.opened_at);
+  compute_meter_.loaded(lease.request, lease.copy_failed ? 0 : lease.chunk_ids.size(),
+                        self_->clock().now());
   homes_.send(Unpin{lease.chunk_ids, lease.epoch});
   if (auto* request = find_request(lease.request)) --request->open_leases;
   m.reply.deliver(Ok{});

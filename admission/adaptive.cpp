@@ -34,7 +34,7 @@ std::vector<Part> parts() {
       // A cascade's probe costs nobody a wait, so a tier that recovers is found within two seconds.
       {"circuit_breaker", "circuit_breaker", {{"open_s", 1.0}, {"max_open_cascades_s", 1.5}}},
       // A quarter of the default's half-life and half its cooldown: from an average at the cap the
-      // first store passes after 1.75 s, and all passes half a second after the pressure has ended.
+      // first store passes after 0.5 s, and all passes half a second after the pressure has ended.
       // A burst into an object store that keeps up on average reaches the default marks, and what is
       // refused then is missing for good: twice the marks.
       {"backpressure",
@@ -44,10 +44,12 @@ std::vector<Part> parts() {
         {"remote_low_water_s", 0.02},
         {"decay_half_life_s", 0.5},
         {"cooldown_s", 0.5}}},
+      {"backlog", "backlog", {}},
       // Slots and shares bound what promotions take; a lower cap makes requests compute what they could load.
       {"promotion_concurrency", "promotion_concurrency", {{"max_inflight_promotions", 4096}}},
       {"write_budget", "write_budget", {}, true},
       {"demand", "demand", {}},
+      {"load_worth", "load_worth", {}},
       // Where the primary tier serves most, a tier's claims are rare and payoff would starve it; demand asks the
       // same question of the workload instead. What payoff would do stays visible.
       {"payoff", "payoff", {{"mode", 0, "observe"}}},

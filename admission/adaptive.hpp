@@ -7,8 +7,8 @@
 namespace kv_offload {
 
 /// Most seconds from the last slow completion of an overload to the first store that backpressure
-/// lets through. Two seconds are promised; a quarter of one is left for the store to be offered.
-inline constexpr double kAdaptiveRecoverySeconds = 1.75;
+/// lets through. Two seconds after the tier has recovered are promised: what it had queued is written first.
+inline constexpr double kAdaptiveRecoverySeconds = 0.5;
 
 /// The recommended policy, `{"type": "adaptive"}`: a composite of circuit_breaker, backpressure
 /// tuned to recover fast, promotion_concurrency, write_budget (if configured), payoff and

@@ -95,6 +95,7 @@ PromotionDecision AdmissionLedger::decide_promotions(std::span<const PromotionCa
                                                      const RequestContext* request,
                                                      MonotonicTime now) {
   PromotionDecision decision;
+  for (const PromotionCandidate& candidate : candidates) ++tiers_[candidate.tier].batch_left;
   for (const PromotionCandidate& candidate : candidates) {
     assert(candidate.tier < tiers_.size());
     Tier& tier = tiers_[candidate.tier];
@@ -105,7 +106,8 @@ PromotionDecision AdmissionLedger::decide_promotions(std::span<const PromotionCa
                           1,
                           chunk_bytes,
                           {&candidate.key, 1},
-                          request};
+                          request,
+                          tier.batch_left--};
     add(tier.totals.promotions.offered, is_first ? 1 : 0, 1);
     const Answer answer = ask(job, now);
     if (answer.reason != RefusalReason::none) {
@@ -121,6 +123,7 @@ PromotionDecision AdmissionLedger::decide_promotions(std::span<const PromotionCa
     if (decision.tickets.empty()) decision.tickets.reserve(candidates.size());
     decision.tickets.push_back(job.ticket);
   }
+  for (const PromotionCandidate& candidate : candidates) tiers_[candidate.tier].batch_left = 0;
   const std::size_t admitted = decision.num_admitted();
   for (std::size_t i = 0; i < admitted; ++i) log_batch(candidates[i].tier, now);
   if (admitted < candidates.size())

@@ -84,6 +84,19 @@ class AdmissionLedger {
   void observe_verdicts(DomainId sender, TierIndex tier, const VerdictCounts& total,
                         MonotonicTime now);
 
+  /// Up to which of its keys is a lookup to ask the tier? Counted as decided.
+  std::uint32_t decide_reach(const LookupReach& lookup, MonotonicTime now) {
+    const std::uint32_t reach = policy_->lookup_reach(lookup, now);
+    policy_->on_reach(lookup, reach, now);
+    return reach;
+  }
+  void observe_reach(const LookupReached& answer, MonotonicTime now) {
+    policy_->on_reached(answer, now);
+  }
+  void observe_computed(const ComputeSample& sample, MonotonicTime now) {
+    policy_->on_computed(sample, now);
+  }
+
   /// What a request wanted of the tiers, once per request.
   void observe_demand(const LookupDemand& demand, MonotonicTime now) { policy_->on_demand(demand, now); }
 
@@ -141,6 +154,7 @@ class AdmissionLedger {
     TierAdmissionTotals totals;
     AdmissionTicket batch_ticket = 0;  ///< of the running batch
     std::uint32_t batch_chunks = 0;
+    std::uint32_t batch_left = 0;  ///< of its candidates, not decided yet
   };
   struct Ticket {
     TierIndex tier = 0;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "kv_offload/messages/admission.hpp"
+#include "kv_offload/messages/compute_sample.hpp"
 #include "kv_offload/messages/config_node.hpp"
 #include "kv_offload/messages/expected.hpp"
 #include "kv_offload/messages/gate_report.hpp"
@@ -10,6 +11,7 @@
 #include "kv_offload/messages/tier_traits.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -31,6 +33,24 @@ struct LookupDemand {
   std::span<const std::uint32_t> served;  ///< by tier: chunks found there
   std::span<const OffloadKey> unserved;   ///< wanted and found nowhere, in order
   bool prefix = true;                     ///< a chunk is of no use without those before it
+};
+
+/// A prefix lookup before it asks a tier: which keys it is about. Valid during the call.
+struct LookupReach {
+  static constexpr std::uint32_t kEverything = std::numeric_limits<std::uint32_t>::max();
+
+  TierIndex tier = 0;
+  std::span<const OffloadKey> keys;
+  std::uint32_t first_key = 0;  ///< that the device lacks
+};
+/// How such a lookup ended.
+struct LookupReached {
+  LookupReach asked;
+  std::uint32_t served_until = 0;   ///< behind the last leading key that the tier served; 0: none
+  std::uint32_t served_chunks = 0;  ///< that the tier served beyond the device
+  std::uint32_t asked_from = 0;     ///< the first key beyond the device that it was asked for
+  std::uint32_t asked_until = 0;    ///< behind the last; 0: none
+  Duration probing{};               ///< waiting for the tier's word
 };
 
 /// Gate before submission: decides whether a transfer may start. Arithmetic and own state, nothing
@@ -68,6 +88,20 @@ class AdmissionPolicy {
                            MonotonicTime /*now*/) {}
   /// A request's lookup has ended; spans are valid during the call.
   virtual void on_demand(const LookupDemand& /*demand*/, MonotonicTime /*now*/) {}
+  /// Up to which key is the tier worth asking? Pure, and followed by on_reach with what all policies agreed on.
+  [[nodiscard]] virtual std::uint32_t lookup_reach(const LookupReach& /*lookup*/,
+                                                   MonotonicTime /*now*/) const {
+    return LookupReach::kEverything;
+  }
+  virtual void on_reach(const LookupReach& /*lookup*/, std::uint32_t /*reach*/,
+                        MonotonicTime /*now*/) {}
+  virtual void on_reached(const LookupReached& /*answer*/, MonotonicTime /*now*/) {}
+  /// Whether lookup_reach may bound anything: else nobody is asked.
+  [[nodiscard]] virtual bool bounds_lookups() const { return false; }
+  /// Whether on_computed is to be called: it takes a message per stored prompt.
+  [[nodiscard]] virtual bool weighs_device() const { return false; }
+  /// The device has computed a prompt.
+  virtual void on_computed(const ComputeSample& /*sample*/, MonotonicTime /*now*/) {}
   /// The deadline gave `job.num_chunks` chunks of the ticket up. They stay in flight; their end
   /// still comes, with whatever result.
   virtual void on_overdue(const JobMetadata& /*job*/, MonotonicTime /*now*/) {}
@@ -103,6 +137,9 @@ struct AdmissionEnvironment {
   std::vector<TierTraits> tiers;         ///< in order of TierIndex
   std::vector<std::string> tier_labels;  ///< metric labels, co-indexed ("1:fs")
   std::uint64_t tokens_per_chunk = 1;
+  std::uint64_t chunk_bytes = 0;    ///< the least that a job moves; 0: unknown
+  double compute_tokens_per_s = 0;  ///< as configured; 0: unknown, measured
+  double store_deadline_s = 30;     ///< that a cascade may take, its queue included
 
   /// Of a tier beyond the end too.
   [[nodiscard]] std::string label_of(std::size_t tier) const {

@@ -80,6 +80,8 @@ void register_builtin_policies(AdmissionRegistry& registry) {
     });
   };
   add_gate("demand", make_demand);
+  add_gate("load_worth", make_load_worth);
+  add_gate("backlog", make_backlog);
   add_gate("payoff", make_payoff);
   add_gate("lookup_gate", make_lookup_gate);
   add_gate("write_budget", make_write_budget);

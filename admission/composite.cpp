@@ -7,6 +7,31 @@
 
 namespace kv_offload {
 
+namespace {
+
+/// Of those that may be there once, however deep: two would count everything twice under one label, and of two lookup
+/// gates one is never asked.
+bool is_single(std::string_view name) {
+  static constexpr std::string_view kSingle[] = {"payoff", "demand", "lookup_gate", "load_worth",
+                                                 "backlog"};
+  return name.starts_with("backpressure[") ||
+         std::find(std::begin(kSingle), std::end(kSingle), name) != std::end(kSingle);
+}
+
+/// The first name that would be there twice; empty: none.
+std::string_view second_of_its_name(const AdmissionPolicy& policy,
+                                    std::set<std::string_view>& seen) {
+  if (const auto* composite = dynamic_cast<const Composite*>(&policy)) {
+    for (const auto& member : composite->members())
+      if (const auto twice = second_of_its_name(*member, seen); !twice.empty()) return twice;
+    return {};
+  }
+  return is_single(policy.name()) && !seen.insert(policy.name()).second ? policy.name()
+                                                                        : std::string_view();
+}
+
+}  // namespace
+
 Expected<std::unique_ptr<Composite>> Composite::make(Members members, std::string name) {
   if (members.size() > kMaxMembers)
     return {OffloadErrc::invalid_config, "composite: " + std::to_string(members.size()) +
@@ -15,13 +40,9 @@ Expected<std::unique_ptr<Composite>> Composite::make(Members members, std::strin
   std::set<std::string_view> single;
   for (const auto& member : members) {
     if (!member) return {OffloadErrc::invalid_config, "composite: a member is missing"};
-    // Two would count everything twice under one label; of two lookup gates one is never asked.
-    const bool is_single = member->name().starts_with("backpressure[") ||
-                           member->name() == "payoff" || member->name() == "demand" ||
-                           member->name() == "lookup_gate";
-    if (is_single && !single.insert(member->name()).second)
+    if (const auto twice = second_of_its_name(*member, single); !twice.empty())
       return {OffloadErrc::invalid_config,
-              "composite: " + std::string(member->name()) + " is there twice; expected once"};
+              "composite: " + std::string(twice) + " is there twice; expected once"};
   }
   return std::unique_ptr<Composite>(new Composite(std::move(members), std::move(name)));
 }
@@ -69,6 +90,34 @@ void Composite::on_verdicts(TierIndex tier, const VerdictCounts& tally, Monotoni
 
 void Composite::on_demand(const LookupDemand& demand, MonotonicTime now) {
   for (const auto& member : members_) member->on_demand(demand, now);
+}
+
+std::uint32_t Composite::lookup_reach(const LookupReach& lookup, MonotonicTime now) const {
+  std::uint32_t reach = LookupReach::kEverything;
+  for (const auto& member : members_) reach = std::min(reach, member->lookup_reach(lookup, now));
+  return reach;
+}
+
+void Composite::on_reach(const LookupReach& lookup, std::uint32_t reach, MonotonicTime now) {
+  for (const auto& member : members_) member->on_reach(lookup, reach, now);
+}
+
+void Composite::on_reached(const LookupReached& answer, MonotonicTime now) {
+  for (const auto& member : members_) member->on_reached(answer, now);
+}
+
+bool Composite::bounds_lookups() const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const auto& m) { return m->bounds_lookups(); });
+}
+
+bool Composite::weighs_device() const {
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const auto& m) { return m->weighs_device(); });
+}
+
+void Composite::on_computed(const ComputeSample& sample, MonotonicTime now) {
+  for (const auto& member : members_) member->on_computed(sample, now);
 }
 
 void Composite::on_overdue(const JobMetadata& job, MonotonicTime now) {

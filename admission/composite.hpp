@@ -21,7 +21,7 @@ class Composite final : public AdmissionPolicy {
   static constexpr std::size_t kMaxMembers = 64;
 
   /// Refuses a null member, more than kMaxMembers, and two members where one name allows but one:
-  /// implicit ones, payoff and lookup gates. `name` is what a preset calls itself.
+  /// implicit ones and gates, in whatever depth. `name` is what a preset calls itself.
   static Expected<std::unique_ptr<Composite>> make(Members members, std::string name = "composite");
 
   [[nodiscard]] std::string_view name() const override { return name_; }
@@ -38,6 +38,13 @@ class Composite final : public AdmissionPolicy {
   void on_verdicts(TierIndex tier, const VerdictCounts& tally, MonotonicTime now) override;
   void on_demand(const LookupDemand& demand, MonotonicTime now) override;
   void on_overdue(const JobMetadata& job, MonotonicTime now) override;
+  [[nodiscard]] std::uint32_t lookup_reach(const LookupReach& lookup,
+                                           MonotonicTime now) const override;
+  void on_reach(const LookupReach& lookup, std::uint32_t reach, MonotonicTime now) override;
+  void on_reached(const LookupReached& answer, MonotonicTime now) override;
+  [[nodiscard]] bool bounds_lookups() const override;
+  [[nodiscard]] bool weighs_device() const override;
+  void on_computed(const ComputeSample& sample, MonotonicTime now) override;
 
   [[nodiscard]] std::vector<MetricSample> stats(MonotonicTime now) const override;
   [[nodiscard]] std::vector<MetricDefinition> metric_definitions() const override;

@@ -13,16 +13,29 @@ namespace {
 
 constexpr const char* kRate = "kv_offload_demand_rate";
 constexpr const char* kOpen = "kv_offload_demand_open";
+constexpr const char* kCost = "kv_offload_demand_store_seconds";
+constexpr const char* kGain = "kv_offload_demand_hit_seconds";
+constexpr const char* kAccount = "kv_offload_demand_account_seconds";
 constexpr const char* kOffered = "kv_offload_demand_offered_chunks_total";
 constexpr const char* kWanted = "kv_offload_demand_wanted_chunks_total";
 constexpr const char* kDeclinedJobs = "kv_offload_demand_declined_jobs_total";
 constexpr const char* kDeclinedChunks = "kv_offload_demand_declined_chunks_total";
 constexpr const char* kWouldChunks = "kv_offload_demand_would_decline_chunks_total";
 
+constexpr double kDebtS =
+    2;  // spent on a rate that promises to pay, until chunks that were served do
+constexpr double kSavingsS = 2;
+constexpr std::uint64_t kTrialWindows =
+    8;  // of a device that computes while the tier is written to
+constexpr std::uint64_t kAloneWindows = 4;
+
 }  // namespace
 
 Demand::Demand(const DemandOptions& options, AdmissionEnvironment environment)
-    : options_(options), environment_(std::move(environment)), seen_(options.memory_chunks) {
+    : options_(options),
+      environment_(std::move(environment)),
+      costs_(environment_.tiers.size(), environment_.compute_tokens_per_s),
+      seen_(options.memory_chunks) {
   tiers_.assign(environment_.tiers.size(), Tier());
 }
 
@@ -35,13 +48,45 @@ double Demand::rate(TierIndex tier) const {
   return t.offered > 0 ? t.wanted / t.offered : 1;
 }
 
-bool Demand::is_open(TierIndex tier) const {
-  return options_.mode == GateMode::off || tiers_[tier].offered_bytes < options_.grace_bytes ||
-         rate(tier) >= options_.target;
+double Demand::chunk_cost_s(TierIndex tier) const {
+  return costs_.written_s_per_byte(tier) * static_cast<double>(chunk_bytes_);
+}
+
+double Demand::chunk_gain_s(TierIndex tier) const {
+  return costs_.saved_second() * costs_.token_s() *
+             static_cast<double>(environment_.tokens_per_chunk) -
+         costs_.read_s_per_byte(tier) * static_cast<double>(chunk_bytes_);
+}
+
+bool Demand::is_trying(TierIndex tier) const {
+  return costs_.knows_speed() && costs_.written_windows(tier) < kTrialWindows;
+}
+
+/// One store after the other, with as much time between the first of them: the device is seen with and without.
+bool Demand::may_try(TierIndex tier) const {
+  for (std::size_t t = 0; t < tiers_.size(); ++t)
+    if (tiers_[t].in_flight > 0 && (t == tier || is_trying(static_cast<TierIndex>(t))))
+      return false;
+  return costs_.alone_windows() >= kAloneWindows ||
+         costs_.alone_windows() > costs_.written_windows(tier);
+}
+
+bool Demand::is_open(TierIndex tier, std::uint32_t chunks) const {
+  const Tier& t = tiers_[tier];
+  if (options_.mode == GateMode::off) return true;
+  if (is_trying(tier) && !may_try(tier)) return false;
+  if (const double cost = chunk_cost_s(tier); cost > 0) {
+    const double gain = chunk_gain_s(tier), needed = t.offered > 0 ? t.needed / t.offered : 1;
+    const bool pays = gain > 0 && needed * gain >= cost;
+    if (t.account_s < std::min(cost * chunks, kSavingsS) - (pays ? kDebtS : 0)) return false;
+    if (pays) return true;
+  }
+  return t.offered_bytes < options_.grace_bytes || rate(tier) >= options_.target;
 }
 
 RefusalReason Demand::should_admit(const JobMetadata& job, MonotonicTime /*now*/) const {
-  if (options_.mode != GateMode::enforce || !is_judged(job) || is_open(job.tier)) return RefusalReason::none;
+  if (options_.mode != GateMode::enforce || !is_judged(job) || is_open(job.tier, job.num_chunks))
+    return RefusalReason::none;
   return RefusalReason::demand;
 }
 
@@ -51,6 +96,8 @@ void Demand::offer(const JobMetadata& job) {
   const double fades = std::exp(-static_cast<double>(job.num_chunks) / options_.horizon_chunks);
   tier.offered = tier.offered * fades + job.num_chunks;
   tier.wanted *= fades;
+  tier.needed *= fades;
+  if (job.num_chunks > 0) chunk_bytes_ = job.bytes / job.num_chunks;
   tier.offered_bytes += job.bytes;
   tier.offered_chunks += job.num_chunks;
   for (const OffloadKey& key : job.keys) seen_.add(key);
@@ -59,7 +106,11 @@ void Demand::offer(const JobMetadata& job) {
 
 void Demand::on_admitted(const JobMetadata& job, MonotonicTime /*now*/) {
   if (!is_judged(job)) return;
-  if (!is_open(job.tier)) tiers_[job.tier].would_decline_chunks += job.num_chunks;
+  Tier& tier = tiers_[job.tier];
+  if (!is_open(job.tier, job.num_chunks)) tier.would_decline_chunks += job.num_chunks;
+  // At once: by the time the device shows it a dozen more would have passed.
+  tier.in_flight += job.num_chunks;
+  tier.account_s = std::max(-2 * kDebtS, tier.account_s - chunk_cost_s(job.tier) * job.num_chunks);
   offer(job);
 }
 
@@ -72,6 +123,19 @@ void Demand::on_refused(const JobMetadata& job, const AdmissionPolicy* refuser, 
   }
   offer(job);
 }
+
+void Demand::end(const JobMetadata& job) {
+  if (!is_judged(job)) return;
+  Tier& tier = tiers_[job.tier];
+  tier.in_flight -= std::min<std::uint64_t>(tier.in_flight, job.num_chunks);
+}
+
+void Demand::on_completed(const JobMetadata& job, const CompletedTransfer& /*result*/,
+                          MonotonicTime /*now*/) {
+  end(job);
+}
+
+void Demand::on_withdrawn(const JobMetadata& job, MonotonicTime /*now*/) { end(job); }
 
 void Demand::on_demand(const LookupDemand& demand, MonotonicTime /*now*/) {
   // What nobody had counts if it was offered; a prefix as far as it was offered without a gap.
@@ -86,6 +150,19 @@ void Demand::on_demand(const LookupDemand& demand, MonotonicTime /*now*/) {
     const std::uint64_t wanted = demand.primary + served + missed;
     tiers_[t].wanted += static_cast<double>(wanted);
     tiers_[t].wanted_chunks += wanted;
+    tiers_[t].needed += static_cast<double>(served + missed);
+    const double saved =
+        static_cast<double>(served) * std::max(0.0, chunk_gain_s(static_cast<TierIndex>(t)));
+    tiers_[t].account_s = std::min(kSavingsS, tiers_[t].account_s + saved);
+    note_change(tiers_[t], static_cast<TierIndex>(t));
+  }
+}
+
+void Demand::on_computed(const ComputeSample& sample, MonotonicTime now) {
+  costs_.add(sample, now);
+  for (std::size_t t = 0; t < tiers_.size(); ++t) {
+    tiers_[t].account_s =
+        std::min(kSavingsS, tiers_[t].account_s + options_.spend_share * to_seconds(sample.busy));
     note_change(tiers_[t], static_cast<TierIndex>(t));
   }
 }
@@ -98,6 +175,8 @@ void Demand::note_change(Tier& tier, TierIndex index) {
 void Demand::reset() {
   tiers_.assign(tiers_.size(), Tier());
   seen_.clear();
+  costs_ = DeviceCosts(tiers_.size(), environment_.compute_tokens_per_s);
+  chunk_bytes_ = 0;
 }
 
 // -- what it shows ----------------------------------------------------------------------------------------
@@ -107,7 +186,8 @@ std::vector<PolicySetting> Demand::settings() const {
           {"target", formatted("%g", options_.target), "chunks asked for per chunk offered"},
           {"grace_bytes", format_bytes(options_.grace_bytes), ""},
           {"horizon_chunks", std::to_string(options_.horizon_chunks), "chunks"},
-          {"memory_chunks", std::to_string(options_.memory_chunks), "chunks"}};
+          {"memory_chunks", std::to_string(options_.memory_chunks), "chunks"},
+          {"spend_share", formatted("%g", options_.spend_share), "of the device's busy time"}};
 }
 
 std::vector<MetricSample> Demand::stats(MonotonicTime /*now*/) const {
@@ -120,6 +200,9 @@ std::vector<MetricSample> Demand::stats(MonotonicTime /*now*/) const {
     };
     add(kRate, rate(index));
     add(kOpen, is_open(index) ? 1 : 0);
+    add(kCost, chunk_cost_s(index));
+    add(kGain, chunk_gain_s(index));
+    add(kAccount, tier.account_s);
     add(kOffered, static_cast<double>(tier.offered_chunks));
     add(kWanted, static_cast<double>(tier.wanted_chunks));
     add(kDeclinedJobs, static_cast<double>(tier.declined_jobs));
@@ -132,14 +215,28 @@ std::vector<MetricSample> Demand::stats(MonotonicTime /*now*/) const {
 std::vector<MetricDefinition> Demand::metric_definitions() const {
   const std::vector<std::string> tier = {"tier"};
   return {
-      declare_gauge(kRate, "chunks that requests asked of the tier per chunk offered to it, recently", tier),
+      declare_gauge(
+          kRate, "chunks that requests asked of the tier per chunk offered to it, recently", tier),
       declare_gauge(kOpen, "1 while the demand gate lets cascades pass, else 0", tier),
-      declare_counter(kOffered, "Chunks offered to the tier, stored or not", "a cascade is decided", tier),
-      declare_counter(kWanted, "Chunks that requests found in the tier or the primary tier, or would have found had "
-                      "everything been stored",
-                      "a request's first lookup is answered", tier),
-      declare_counter(kDeclinedJobs, "Cascade jobs that the demand gate declined", "one is decided", tier),
-      declare_counter(kDeclinedChunks, "Chunks that the demand gate declined", "a cascade is decided", tier),
+      declare_gauge(
+          kCost,
+          "seconds of the device that writing a chunk to the tier takes, 0 while it does not show",
+          tier),
+      declare_gauge(kGain, "seconds of the device that a chunk found in the tier saves", tier),
+      declare_gauge(kAccount,
+                    "seconds of the device that stores may take before they have proven to pay",
+                    tier),
+      declare_counter(kOffered, "Chunks offered to the tier, stored or not", "a cascade is decided",
+                      tier),
+      declare_counter(
+          kWanted,
+          "Chunks that requests found in the tier or the primary tier, or would have found had "
+          "everything been stored",
+          "a request's first lookup is answered", tier),
+      declare_counter(kDeclinedJobs, "Cascade jobs that the demand gate declined", "one is decided",
+                      tier),
+      declare_counter(kDeclinedChunks, "Chunks that the demand gate declined",
+                      "a cascade is decided", tier),
       declare_counter(kWouldChunks, "Chunks that the observing demand gate would have declined",
                       "a cascade is decided", tier),
   };
@@ -153,8 +250,21 @@ GateReport Demand::report_of(TierIndex index) const {
                    "%llu declined",
                    rate(index), options_.target, count(tier.offered_chunks), count(tier.wanted_chunks),
                    count(tier.declined_chunks));
+  const double cost = chunk_cost_s(index);
+  constexpr double kMs = 1e3;
+  if (cost > 0)
+    text += formatted(
+        "; a store takes the device %.3g ms, a hit saves it %.3g ms, %.4f per chunk offered were "
+        "not in the "
+        "primary tier, account %.3g s",
+        cost * kMs, chunk_gain_s(index) * kMs, tier.offered > 0 ? tier.needed / tier.offered : 1,
+        tier.account_s);
   if (options_.mode == GateMode::off) {
     report.status = GateStatus::off;
+  } else if (cost > 0 && options_.target > 0) {
+    report.status = is_open(index) ? GateStatus::nothing_to_refuse : GateStatus::refusing;
+    text += is_open(index) ? "; storing pays, or may be tried"
+                           : "; storing costs the device more than hits save";
   } else if (options_.target <= 0) {
     report.status = GateStatus::unreachable;
     text += "; a target of 0 refuses nothing";

@@ -1,7 +1,9 @@
 #include "kv_offload/admission/gate_config.hpp"
 
+#include "kv_offload/admission/backlog.hpp"
 #include "kv_offload/admission/circuit_breaker.hpp"
 #include "kv_offload/admission/demand.hpp"
+#include "kv_offload/admission/load_worth.hpp"
 #include "kv_offload/admission/lookup_gates.hpp"
 #include "kv_offload/admission/payoff.hpp"
 #include "kv_offload/admission/write_budget.hpp"
@@ -122,8 +124,34 @@ std::unique_ptr<AdmissionPolicy> make_demand(ConfigReader& reader,
   o.grace_bytes = read_bytes(reader, "grace_bytes", o.grace_bytes, 0, kMaxBytes);
   o.horizon_chunks = read_count(reader, "horizon_chunks", o.horizon_chunks, 1, kMaxRemembered);
   o.memory_chunks = read_count(reader, "memory_chunks", o.memory_chunks, 1024, kMaxRemembered);
+  o.spend_share = reader.number("spend_share", o.spend_share, 0, 1);
   if (reader.failed()) return nullptr;
   return std::make_unique<Demand>(o, environment);
+}
+
+std::unique_ptr<AdmissionPolicy> make_load_worth(ConfigReader& reader,
+                                                 const AdmissionEnvironment& environment) {
+  LoadWorthOptions o;
+  o.mode = read_mode(reader);
+  o.device_share = reader.number("device_share", o.device_share, 0, 1, true);
+  o.wait_share = reader.number("wait_share", o.wait_share, 0, 1);
+  o.probe_every = read_count(reader, "probe_every", o.probe_every, 1, kMaxEvents);
+  o.probe_chunks = read_count(reader, "probe_chunks", o.probe_chunks, 1, kMaxEvents);
+  o.memory_chunks = read_count(reader, "memory_chunks", o.memory_chunks, 1024, kMaxRemembered);
+  if (reader.failed()) return nullptr;
+  return std::make_unique<LoadWorth>(o, environment);
+}
+
+std::unique_ptr<AdmissionPolicy> make_backlog(ConfigReader& reader,
+                                              const AdmissionEnvironment& environment) {
+  BacklogOptions o;
+  o.mode = read_mode(reader);
+  // Half: what was admitted at a good rate may meet a worse one.
+  o.max_queued_s =
+      reader.number("max_queued_s", environment.store_deadline_s / 2, 0, kMaxWait, true);
+  o.half_life_s = reader.number("half_life_s", o.half_life_s, 0, kMaxWait, true);
+  if (reader.failed()) return nullptr;
+  return std::make_unique<Backlog>(o, environment);
 }
 
 std::unique_ptr<AdmissionPolicy> make_write_budget(ConfigReader& reader,
@@ -142,6 +170,16 @@ std::unique_ptr<AdmissionPolicy> make_write_budget(ConfigReader& reader,
     reader.fail(reader.path_of("peak_bytes") + ": " + format_bytes(o.peak_bytes) +
                 " is not allowed; expected below bytes_per_day (" + format_bytes(o.bytes_per_day) +
                 ")");
+    return nullptr;
+  }
+  // A job above the peak never passes.
+  if (o.peak_bytes < environment.chunk_bytes) {
+    const bool derived = reader.child("peak_bytes") == nullptr;
+    reader.fail(reader.path_of(derived ? "bytes_per_day" : "peak_bytes") + ": " +
+                format_bytes(derived ? o.bytes_per_day : o.peak_bytes) +
+                " is not allowed; expected at least " + (derived ? "24 chunks" : "one chunk") +
+                " (" + format_bytes(environment.chunk_bytes * (derived ? 24 : 1)) +
+                (derived ? "), or peak_bytes" : ")"));
     return nullptr;
   }
   return std::make_unique<WriteBudget>(o, environment);

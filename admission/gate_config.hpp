@@ -15,6 +15,10 @@ std::unique_ptr<AdmissionPolicy> make_lookup_gate(ConfigReader& reader,
                                                   const AdmissionEnvironment& environment);
 std::unique_ptr<AdmissionPolicy> make_demand(ConfigReader& reader,
                                              const AdmissionEnvironment& environment);
+std::unique_ptr<AdmissionPolicy> make_load_worth(ConfigReader& reader,
+                                                 const AdmissionEnvironment& environment);
+std::unique_ptr<AdmissionPolicy> make_backlog(ConfigReader& reader,
+                                              const AdmissionEnvironment& environment);
 std::unique_ptr<AdmissionPolicy> make_write_budget(ConfigReader& reader,
                                                    const AdmissionEnvironment& environment);
 std::unique_ptr<AdmissionPolicy> make_circuit_breaker(ConfigReader& reader,

@@ -24,8 +24,10 @@ enum class RefusalReason : std::uint8_t {
   custom,                 ///< a policy from outside the library
   circuit_breaker,        ///< too many of the tier's transfers fail
   demand,                 ///< too little of what is offered to the tier is asked for again
+  load_worth,             ///< loading takes longer, or costs the device more, than computing
+  backlog,                ///< more is queued than the tier writes in the time it may take
 };
-inline constexpr std::size_t kNumRefusalReasons = 12;
+inline constexpr std::size_t kNumRefusalReasons = 14;
 
 constexpr std::string_view to_string(RefusalReason r) {
   switch (r) {
@@ -41,6 +43,8 @@ constexpr std::string_view to_string(RefusalReason r) {
     case RefusalReason::custom: return "custom";
     case RefusalReason::circuit_breaker: return "circuit_breaker";
     case RefusalReason::demand: return "demand";
+    case RefusalReason::load_worth: return "load_worth";
+    case RefusalReason::backlog: return "backlog";
   }
   return "unknown";
 }
@@ -55,6 +59,8 @@ struct JobMetadata {
   std::uint64_t bytes = 0;
   std::span<const OffloadKey> keys;         ///< valid during the call; empty in on_completed/on_withdrawn
   const RequestContext* request = nullptr;  ///< valid during the call; may be null
+  /// Promotions: chunks that the lookup wants of this tier, from this one on and itself included; else 0.
+  std::uint32_t batch_chunks = 0;
 };
 
 /// How an admitted job ended, as a policy sees it. `num_chunks` of JobMetadata tells how much of it.

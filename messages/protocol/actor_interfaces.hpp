@@ -54,6 +54,7 @@ using AdmissionControllerActor = caf::typed_actor<
     // scheduler_step; cost: one policy question per tier (cascades) or chunk (promotions)
     event<AdmitCascades>, event<AdmitPromotions>, event<Withdraw>, event<ResetAdmission>,
     event<GateLookup>, event<LookupsAnswered>, event<VerdictsGiven>, event<BelowFloor>,
+    event<DeviceComputed>,
     // job_tracker
     event<AdmissionCompleted>, event<Fence>,
     // supervisor, itself

@@ -1,12 +1,13 @@
 #pragma once
 
+#include "kv_offload/messages/admission.hpp"
+#include "kv_offload/messages/compute_sample.hpp"
+#include "kv_offload/messages/load_verdict.hpp"
+#include "kv_offload/messages/protocol/primary_messages.hpp"
+
 #include <cstdint>
 #include <string_view>
 #include <vector>
-
-#include "kv_offload/messages/admission.hpp"
-#include "kv_offload/messages/load_verdict.hpp"
-#include "kv_offload/messages/protocol/primary_messages.hpp"
 
 namespace kv_offload {
 
@@ -77,11 +78,14 @@ struct GateLookup {
   std::uint64_t prompt_tokens = 0;
   std::uint64_t device_tokens = 0;
   std::vector<TierIndex> tiers;
+  SharedKeys keys;
+  std::uint32_t first_key = 0;  ///< of the keys: the first that the device lacks
 };
 struct LookupGated {
   static constexpr std::string_view kName = "LookupGated";
   OpId op = 0;
   std::vector<bool> skip;  ///< co-indexed with the question's tiers
+  std::vector<std::uint32_t> asked_until;  ///< the same: keys from here on are not worth asking for
 };
 /// How a request's first lookup of each tier ended. `gated`: a GateLookup was asked about it before.
 struct LookupsAnswered {
@@ -93,7 +97,14 @@ struct LookupsAnswered {
     std::uint64_t prompt_tokens = 0;
     std::uint64_t hit_tokens = 0;     ///< leading tokens that the tier reaches to; 0: a miss
     std::uint64_t device_tokens = 0;
-    Duration took{};
+    Duration took{};                  ///< the whole lookup; 0 if the tier was not asked
+    Duration probing{};               ///< of it, waiting for this tier's word
+    std::uint32_t served_chunks = 0;  ///< leading hits that came from this tier
+    SharedKeys keys;                  ///< with gated: of the lookup
+    std::uint32_t first_key = 0;      ///< of them: the first that the device lacks
+    std::uint32_t served_until = 0;   ///< behind the last that the tier served
+    std::uint32_t asked_from = 0;     ///< the first beyond the device that it was asked for
+    std::uint32_t asked_until = 0;    ///< behind the last; 0: none
   };
   std::vector<Entry> entries;
   /// What the request wanted beyond the device; once per request.
@@ -110,6 +121,11 @@ struct VerdictsGiven {
   static constexpr std::string_view kName = "VerdictsGiven";
   DomainId domain = 0;
   std::vector<VerdictCounts> tiers;
+};
+/// A prompt was computed: what that took, and what the tiers moved meanwhile.
+struct DeviceComputed {
+  static constexpr std::string_view kName = "DeviceComputed";
+  ComputeSample sample;
 };
 /// Chunks not offered to a tier because a skipped lookup left unproven that it lacks them.
 struct BelowFloor {

@@ -215,10 +215,34 @@ TEST_CASE_METHOD(Fixture, "an engine that starts again goes on with its write bu
 
 TEST_CASE_METHOD(Fixture, "an engine starts with a damaged state and an empty budget",
                  "[state][engine]") {
-  put(path, "kv_offload admission 1\nwrite_budget 1 17");
-  auto engine = start_engine(path);
-  REQUIRE(engine);
-  CHECK(bytes_left(**engine) < 4096);
+  const std::string damaged = "kv_offload admission 1\nwrite_budget 1 17";
+  put(path, damaged);
+  {
+    auto engine = start_engine(path);
+    REQUIRE(engine);
+    CHECK(bytes_left(**engine) < 4096);
+    CHECK(text_of(path) == damaged);  // until there is something to put in its place
+  }
+}
+
+TEST_CASE_METHOD(Fixture, "what could not be used is kept aside when it is replaced", "[state]") {
+  put(path, "what a person might still read");
+  {
+    auto file = must_open();
+    file->keep_aside();
+    CHECK(text_of(path) == "what a person might still read");
+    file->keep("new");
+    CHECK(file->close(10s));
+  }
+  CHECK(text_of(path) == "new");
+  CHECK(text_of(AdmissionStateFile::aside(path)) == "what a person might still read");
+  {
+    auto file = must_open();  // sound: nothing goes aside
+    file->keep("newer");
+    CHECK(file->close(10s));
+  }
+  CHECK(text_of(path) == "newer");
+  CHECK(text_of(AdmissionStateFile::aside(path)) == "what a person might still read");
 }
 
 TEST_CASE_METHOD(Fixture, "an engine without a place for its state does not start",

@@ -103,7 +103,12 @@ TEST_CASE("a damaged state is one warning, the budget starts empty and the engin
         std::string("kv_offload admission 1\nwrite_budget 1 5\ntier "), std::string(64, '\0')}) {
     Lives lives;
     lives.kept = damage;
-    VirtualEngine e(lives.next());
+    auto options = lives.next();
+    options.keeping.keep_aside = [] { return std::string("state.damaged"); };
+    VirtualEngine e(options);
+    CHECK(std::any_of(e.log.begin(), e.log.end(), [](const auto& line) {
+      return line.find("it is kept as state.damaged when it is replaced") != std::string::npos;
+    }));
     CHECK(bytes_left(e) == Approx(0).margin(64));
     CHECK(warnings_about_state(e) == 1);
     write(e, "a", 1);

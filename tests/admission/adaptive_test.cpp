@@ -1,10 +1,12 @@
 #include "kv_offload/admission/adaptive.hpp"
 
 #include "kv_offload/admission/admission_ledger.hpp"
+#include "kv_offload/admission/backlog.hpp"
 #include "kv_offload/admission/circuit_breaker.hpp"
 #include "kv_offload/admission/composite.hpp"
 #include "kv_offload/admission/demand.hpp"
 #include "kv_offload/admission/latency_cap.hpp"
+#include "kv_offload/admission/load_worth.hpp"
 #include "kv_offload/admission/lookup_gates.hpp"
 #include "kv_offload/admission/payoff.hpp"
 #include "kv_offload/admission/promotion_concurrency.hpp"
@@ -44,8 +46,8 @@ TEST_CASE("adaptive is the recommended composite", "[admission][unit]") {
   std::vector<std::string> names;
   for (const auto& member : dynamic_cast<const Composite&>(*policy).members())
     names.emplace_back(member->name());
-  CHECK(names == std::vector<std::string>{"circuit_breaker", "cascade_backpressure",
-                                          "promotion_concurrency", "demand", "payoff",
+  CHECK(names == std::vector<std::string>{"circuit_breaker", "cascade_backpressure", "backlog",
+                                          "promotion_concurrency", "demand", "load_worth", "payoff",
                                           "lookup_gate"});
   const auto* cap = find<LatencyCap>(*policy);
   REQUIRE(cap != nullptr);
@@ -61,6 +63,8 @@ TEST_CASE("adaptive is the recommended composite", "[admission][unit]") {
   CHECK(find<Demand>(*policy)->options().mode == GateMode::enforce);
   CHECK(find<LookupGates>(*policy)->options().mode == GateMode::off);
   CHECK(find<CircuitBreaker>(*policy)->options().cascades.max_open_s == 1.5);
+  CHECK(find<LoadWorth>(*policy)->options().mode == GateMode::enforce);
+  CHECK(find<Backlog>(*policy)->options().max_queued_s == 15);  // half of deadlines.store
 }
 
 TEST_CASE("adaptive takes overrides key by key", "[admission][unit]") {
@@ -219,6 +223,8 @@ TEST_CASE("counts balance under random sequences for every policy and for adapti
       R"({"type": "payoff", "warmup": 4, "alpha": 0.2})",
       R"({"type": "payoff", "mode": "observe", "warmup": 4})", R"({"type": "lookup_gate"})",
       R"({"type": "demand", "grace_bytes": "20 MiB", "horizon_chunks": 30})",
+      R"({"type": "load_worth", "probe_every": 4, "probe_chunks": 2})",
+      R"({"type": "backlog", "max_queued_s": 0.5})",
       R"({"type": "write_budget", "bytes_per_day": "100 GiB", "peak_bytes": "30 MiB"})",
       R"({"type": "write_budget", "mode": "observe", "bytes_per_day": "100 GiB", "peak_bytes": "9 MiB"})",
       R"({"type": "circuit_breaker", "window": 6, "min_completions": 3})",

@@ -90,8 +90,9 @@ TEST_CASE("a bad configuration is refused in one line with path, value and what 
     const char* line;
   };
   const std::string known =
-      "expected one of: adaptive, always_admit, cascade_backpressure, circuit_breaker, composite, demand, "
-      "lookup_gate, payoff, promotion_concurrency, write_budget";
+      "expected one of: adaptive, always_admit, backlog, cascade_backpressure, circuit_breaker, "
+      "composite, demand, "
+      "load_worth, lookup_gate, payoff, promotion_concurrency, write_budget";
   CHECK(error_of("{}") == "admission_policy.type: missing; " + known);
   CHECK(error_of(R"({"type": "always"})") ==
         "admission_policy.type: \"always\" is not allowed; " + known);

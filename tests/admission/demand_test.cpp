@@ -5,6 +5,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <array>
+
 using namespace kv_offload;
 using namespace kv_offload::test;
 
@@ -171,4 +173,78 @@ TEST_CASE("demand says what it is doing, with the numbers", "[admission][unit]")
   auto never = options();
   never.target = 0;
   CHECK(Driver(never).gate().gate_reports(at(0)).front().status == GateStatus::unreachable);
+}
+
+namespace {
+
+/// A device whose prompts take a second each, and a tenth more for each chunk that is written meanwhile.
+struct Device {
+  explicit Device(const DemandOptions& o)
+      : ledger(std::make_unique<Demand>(o, environment()), {1U << 30, 1U << 30}, environment()) {}
+  static AdmissionEnvironment environment() {
+    auto e = two_tiers();
+    e.tokens_per_chunk = 128;
+    return e;
+  }
+  const Demand& gate() const { return dynamic_cast<const Demand&>(ledger.policy()); }
+  /// Offers four chunks to each tier; what is stored is written while the next prompt is computed.
+  void step() {
+    ComputeSample sample;
+    sample.tokens = 1280;
+    sample.live = 1;
+    sample.alone = written[0] + written[1] == 0;
+    sample.moved = {{0, written[0] * kMiB, 0}, {0, written[1] * kMiB, 0}};
+    sample.busy = from_seconds(1 + cost_s * static_cast<double>(written[0] + written[1]));
+    now += to_seconds(sample.busy);
+    for (TierIndex t = 0; t < 2; ++t)
+      if (written[t] > 0) ledger.complete(tickets[t], 4, ended(now - 1, now, 4 * kMiB), at(now));
+    ledger.observe_computed(sample, at(now));
+    for (TierIndex t = 0; t < 2; ++t) {
+      const auto decision = ledger.decide_cascade(t, keys(4, next), 4 * kMiB, nullptr, at(now));
+      written[t] = decision.admitted ? 4 : 0;
+      tickets[t] = decision.ticket;
+      stored[t] += written[t];
+    }
+    together += written[0] > 0 && written[1] > 0 ? 1 : 0;
+    next += 4;
+  }
+  AdmissionLedger ledger;
+  double cost_s = 0, now = 0;
+  std::array<std::uint64_t, 2> written{}, stored{};
+  std::array<AdmissionTicket, 2> tickets{};
+  std::uint32_t next = 0, together = 0;
+};
+
+}  // namespace
+
+TEST_CASE("what a store costs the device is found out by one after the other",
+          "[admission][unit]") {
+  DemandOptions o;  // a grace that never ends here
+  Device d(o);
+  d.cost_s = 0.1;
+  for (int n = 0; n < 400; ++n) d.step();
+  // Nobody has asked for anything: a few windows of each tier, and what the spend share allows.
+  for (const TierIndex t : {TierIndex{0}, TierIndex{1}}) {
+    CHECK(d.stored[t] >= 4 * 3);
+    CHECK(d.stored[t] <= 4 * 16);
+    CHECK(d.gate().chunk_cost_s(t) == Approx(0.1).epsilon(0.1));
+  }
+  CHECK(d.together <= 3);  // before the first two windows nothing is known at all
+}
+
+TEST_CASE("a store that costs the device nothing is soon made as before", "[admission][unit]") {
+  DemandOptions o;
+  Device d(o);
+  for (int n = 0; n < 400; ++n) d.step();
+  for (const auto stored : d.stored) CHECK(stored > 4 * 350);
+  CHECK(d.gate().chunk_cost_s(0) == 0);
+}
+
+TEST_CASE("where nobody says what the device computes, stores are made as they come",
+          "[admission][unit]") {
+  Driver d;
+  for (std::uint32_t n = 0; n < 100; n += 10) {
+    const auto decision = d.ledger.decide_cascade(0, keys(10, n), 10 * kMiB, nullptr, at(0));
+    CHECK(decision.admitted);  // and stay in flight
+  }
 }

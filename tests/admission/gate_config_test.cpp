@@ -1,9 +1,11 @@
 #include "kv_offload/admission/gate_config.hpp"
 
 #include "kv_offload/admission/admission_registry.hpp"
+#include "kv_offload/admission/backlog.hpp"
 #include "kv_offload/admission/circuit_breaker.hpp"
 #include "kv_offload/admission/composite.hpp"
 #include "kv_offload/admission/demand.hpp"
+#include "kv_offload/admission/load_worth.hpp"
 #include "kv_offload/admission/lookup_gates.hpp"
 #include "kv_offload/admission/payoff.hpp"
 #include "kv_offload/admission/write_budget.hpp"
@@ -41,13 +43,31 @@ TEST_CASE("every key of the gates is read", "[admission][unit]") {
   CHECK(p.report_every == 1);
 
   const auto demand = make(R"({"type": "demand", "mode": "observe", "target": 0.5,
-    "grace_bytes": "1 MiB", "horizon_chunks": 2, "memory_chunks": 2048})");
+    "grace_bytes": "1 MiB", "horizon_chunks": 2, "memory_chunks": 2048, "spend_share": 0.5})");
   const DemandOptions& d = as<Demand>(demand).options();
   CHECK(d.mode == GateMode::observe);
   CHECK(d.target == 0.5);
   CHECK(d.grace_bytes == 1ULL << 20);
   CHECK(d.horizon_chunks == 2);
   CHECK(d.memory_chunks == 2048);
+  CHECK(d.spend_share == 0.5);
+
+  const auto worth =
+      make(R"({"type": "load_worth", "mode": "observe", "device_share": 0.5, "wait_share": 0,
+    "probe_every": 2, "probe_chunks": 3, "memory_chunks": 2048})");
+  const LoadWorthOptions& o = as<LoadWorth>(worth).options();
+  CHECK(o.mode == GateMode::observe);
+  CHECK(o.device_share == 0.5);
+  CHECK(o.wait_share == 0);
+  CHECK(o.probe_every == 2);
+  CHECK(o.probe_chunks == 3);
+  CHECK(o.memory_chunks == 2048);
+
+  const auto backlog =
+      make(R"({"type": "backlog", "mode": "off", "max_queued_s": 2.5, "half_life_s": 3})");
+  CHECK(as<Backlog>(backlog).options().mode == GateMode::off);
+  CHECK(as<Backlog>(backlog).options().max_queued_s == 2.5);
+  CHECK(as<Backlog>(backlog).options().half_life_s == 3);
 
   const auto gate = make(R"({"type": "lookup_gate", "mode": "off", "min_load_tokens": 1, "cut": 1,
     "min_issued": 2, "probe_every": 3, "alpha": 0.5, "report_every": 4})");
@@ -120,9 +140,21 @@ TEST_CASE("impossible gates are refused with path, value and what is allowed",
           "268435456]"},
       Row{R"({"type": "demand", "grace": 1})",
           "admission_policy.grace: unknown key; known here: grace_bytes, horizon_chunks, "
-          "memory_chunks, mode, target, type"},
+          "memory_chunks, mode, spend_share, target, type"},
+      Row{R"({"type": "demand", "spend_share": 1.5})",
+          "admission_policy.spend_share: 1.5 is not allowed; expected a number in [0, 1]"},
+      Row{R"({"type": "load_worth", "device_share": 0})",
+          "admission_policy.device_share: 0 is not allowed; expected a number in (0, 1]"},
+      Row{R"({"type": "load_worth", "probe_chunks": 0})",
+          "admission_policy.probe_chunks: 0 is not allowed; expected an integer in [1, 1000000]"},
+      Row{R"({"type": "backlog", "max_queued_s": 0})",
+          "admission_policy.max_queued_s: 0 is not allowed; expected a number in (0, 3600]"},
       Row{R"({"type": "composite", "policies": [{"type": "demand"}, {"type": "demand"}]})",
           "admission_policy.policies: composite: demand is there twice; expected once"},
+      Row{R"({"type": "composite", "policies": [{"type": "payoff"}, {"type": "composite", "policies": [{"type": "payoff"}]}]})",
+          "admission_policy.policies: composite: payoff is there twice; expected once"},
+      Row{R"({"type": "composite", "policies": [{"type": "adaptive"}, {"type": "backlog"}]})",
+          "admission_policy.policies: composite: backlog is there twice; expected once"},
       Row{R"({"type": "lookup_gate", "cut": 0})",
           "admission_policy.cut: 0 is not allowed; expected a number in (0, 1]"},
       Row{R"({"type": "lookup_gate", "probe_every": 0})",
@@ -173,8 +205,9 @@ TEST_CASE("impossible gates are refused with path, value and what is allowed",
       Row{R"({"type": "adaptive", "payoff": null})",
           "admission_policy.payoff: null is not allowed; expected an object"},
       Row{R"({"type": "adaptive", "alpha": 0.5})",
-          "admission_policy.alpha: unknown key; known here: backpressure, circuit_breaker, "
-          "demand, lookup_gate, payoff, promotion_concurrency, type, write_budget"});
+          "admission_policy.alpha: unknown key; known here: backlog, backpressure, "
+          "circuit_breaker, "
+          "demand, load_worth, lookup_gate, payoff, promotion_concurrency, type, write_budget"});
   const auto made = make(row.json);
   REQUIRE_FALSE(made);
   CHECK(made.error().code == OffloadErrc::invalid_config);
@@ -203,4 +236,22 @@ TEST_CASE("every gate names each of its settings", "[admission][unit]") {
       CHECK_FALSE(s.value.empty());
     }
   }
+}
+
+TEST_CASE("a budget that one chunk exceeds is refused: nothing would ever pass",
+          "[admission][unit]") {
+  auto environment = two_tiers();
+  environment.chunk_bytes = 2 << 20;
+  const auto line = [&](const char* json) {
+    const auto made = admission_policies().make(parse(json), "admission_policy", environment);
+    return made ? std::string("valid") : made.error().detail;
+  };
+  CHECK(line(R"({"type": "write_budget", "bytes_per_day": "1 GiB", "peak_bytes": "1 MiB"})") ==
+        "admission_policy.peak_bytes: 1 MiB is not allowed; expected at least one chunk (2 MiB)");
+  CHECK(line(R"({"type": "write_budget", "bytes_per_day": "24 MiB"})") ==
+        "admission_policy.bytes_per_day: 24 MiB is not allowed; expected at least 24 chunks (48 "
+        "MiB), or peak_bytes");
+  CHECK(line(R"({"type": "write_budget", "bytes_per_day": "48 MiB"})") == "valid");
+  CHECK(line(R"({"type": "write_budget", "bytes_per_day": "24 MiB", "peak_bytes": "2 MiB"})") ==
+        "valid");
 }

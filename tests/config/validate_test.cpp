@@ -81,6 +81,14 @@ TEST_CASE("a share rounds down to chunks, but not below what was meant", "[confi
   CHECK(config.share_chunks(std::numeric_limits<double>::quiet_NaN()) == 0);
 }
 
+TEST_CASE("a device's speed in tokens needs to know how many a chunk has", "[config]") {
+  CHECK(line_about(document(R"("compute_tokens_per_s": 1000)")) ==
+        "compute_tokens_per_s: 1000 is not allowed; expected 0 without tokens_per_chunk: what a "
+        "chunk takes to compute is "
+        "unknown");
+  CHECK(line_about(document(R"("compute_tokens_per_s": 1000, "tokens_per_chunk": 16)")) == "valid");
+}
+
 TEST_CASE("tiers, eviction and admission are checked by those who know them", "[config]") {
   const std::pair<std::string, std::string> table[] = {
       {R"("eviction_policy": "fifo")",

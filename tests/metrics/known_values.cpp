@@ -153,9 +153,9 @@ const std::vector<PerTier> kTierValues = {
 };
 
 const std::vector<std::string> kRefusals = {
-    "backpressure", "promotion_concurrency", "pin_share",    "tier_disabled", "payoff",
-    "save_floor",   "lookup_gate",           "write_budget", "custom",        "circuit_breaker",
-    "demand"};
+    "backpressure", "promotion_concurrency", "pin_share", "tier_disabled",   "payoff", "save_floor",
+    "lookup_gate",  "write_budget",          "custom",    "circuit_breaker", "demand", "load_worth",
+    "backlog"};
 const std::vector<std::string> kFailures = {"io_error", "not_found", "corrupt",
                                             "foreign",  "no_space",  "cancelled",
                                             "deadline", "lane_dead", "stale_slot"};
