@@ -106,8 +106,7 @@ void add_stress(CLI::App& app, StressOptions& options, Command& command) {
                             "instead, so many in each NUMA domain of the engine, kept on its CPUs");
   stress->get_option("--threads-per-domain")->excludes("--threads");
   add_number<double>(*stress, "--seconds", options.seconds, 0.1, 86400, "how long to load it");
-  stress->add_option("--seed", options.seed, "of everything random (default 1)")
-      ->check(not_negative);
+  add_seed(*stress, options.seed, "of everything random");
   add_number<double>(*stress, "--rate", options.requests_per_s, 0.001, 1e6,
                      "requests arrive so often in a second, all threads together, at times that "
                      "are fixed in advance (default: when a thread is free)");
@@ -141,14 +140,14 @@ void add_simulate(CLI::App& app, SimulateOptions& options, Command& command) {
            "recorded transfers of the tiers, a JSON list of [bytes, seconds]");
   simulate->add_option("--policies", options.policies,
                        "off, registered policies or the scenario's, separated by commas");
-  simulate->add_option("--seed", options.seed, "of everything random (default 1)")
-      ->check(not_negative);
+  add_seed(*simulate, options.seed, "of everything random");
   add_number<std::uint32_t>(*simulate, "--seeds", options.seeds, 1, 10'000,
                             "run so many seeds (default: the scenario's, or 1)");
   add_number<double>(*simulate, "--grid", options.grid_percent, 0, 99,
                      "vary each grid parameter of the scenario by so many percent");
   add_number<std::uint32_t>(*simulate, "--random", options.random, 1, 100'000,
-                            "draw N scenarios, one per seed, and compare off and adaptive in each");
+                            "draw N scenarios, one per seed, and compare off and adaptive in each, "
+                            "on the means of --seeds");
   add_number<std::size_t>(*simulate, "--requests", options.requests_max, 1, kChunksMax,
                           "only the first N requests of the trace, or of each drawn scenario");
   add_choice<bool>(*simulate, "--order", options.head_most_recent,
@@ -161,10 +160,11 @@ void add_simulate(CLI::App& app, SimulateOptions& options, Command& command) {
     if (options.trace_file && options.synthetic)
       throw CLI::ValidationError("--synthetic", "excludes --trace");
     const bool names_one = options.trace_file || options.synthetic || options.scenario_file;
-    if (options.random > 0 &&
-        (names_one || options.seeds || options.grid_percent > 0 || !options.policies.empty() ||
-         options.markdown_file || options.profile_file || options.engine.config_file || !options.engine.tiers.empty()))
-      throw CLI::ValidationError("--random", "excludes every option but --seed, --requests, --json and --quiet");
+    if (options.random > 0 && (names_one || options.grid_percent > 0 || !options.policies.empty() ||
+                               options.markdown_file || options.profile_file ||
+                               options.engine.config_file || !options.engine.tiers.empty()))
+      throw CLI::ValidationError(
+          "--random", "excludes every option but --seed, --seeds, --requests, --json and --quiet");
     if (!names_one && options.random == 0)
       throw CLI::RequiredError("--trace, --synthetic, --scenario or --random");
     command = [&options](std::ostream& out, std::ostream& err) {
@@ -307,7 +307,7 @@ void add_lookup(CLI::App& app, LookupBenchOptions& options, Command& command) {
   add_number<std::uint32_t>(*lookup, "--rounds", options.rounds, 1, 1000, "medians of so many (default 3)");
   lookup->add_flag_callback(
       "--no-hold", [&options] { options.hold = false; }, "lookups hold nothing");
-  lookup->add_option("--seed", options.seed, "of the prompts (default 1)")->check(not_negative);
+  add_seed(*lookup, options.seed, "of the prompts");
   add_text(*lookup, "--eviction", options.eviction, "eviction policy: lru, arc, s3fifo");
   add_text(*lookup, "--markdown", options.markdown_file,
            "append the results as Markdown tables to a file");
@@ -340,8 +340,7 @@ void add_workers(CLI::App& app, WorkersOptions& options, Command& command) {
   workers->add_flag(
       "--kill", options.kill,
       "kill one worker in each round, give its rank to another, do again what failed");
-  workers->add_option("--seed", options.seed, "of the order, and of who dies when (default 1)")
-      ->check(not_negative);
+  add_seed(*workers, options.seed, "of the order, and of who dies when");
   add_output_options(*workers, options.output);
   workers->callback([&options, &command] {
     command = [&options](std::ostream& out, std::ostream& err) {

@@ -20,9 +20,18 @@ inline std::string plain_number(const std::string& text) {
     return '"' + text + "\" is not a number";
   return {};
 }
-inline std::string not_negative(const std::string& text) {
-  if (!text.empty() && text.front() == '-') return text + " is not allowed; expected 0 or more";
-  return {};
+
+/// Seeds are counted on from, and stand in JSON documents: whole numbers that a double holds, never wrapped.
+constexpr std::uint64_t kSeedMax = std::uint64_t{1} << 53U;
+inline std::string seed_text(const std::string& text) {
+  const bool digits = !text.empty() && text.size() <= 16 &&
+                      text.find_first_not_of("0123456789") == std::string::npos;
+  if (digits && std::stoull(text) <= kSeedMax) return {};
+  return '"' + text + "\" is not allowed; expected a whole number in [0, " +
+         std::to_string(kSeedMax) + "]";
+}
+inline void add_seed(CLI::App& app, std::uint64_t& target, const std::string& help) {
+  app.add_option("--seed", target, help + " (default 1)")->check(seed_text);
 }
 
 template <class T>

@@ -23,15 +23,15 @@ constexpr std::size_t kWorst = 5;
 
 struct Drawn {
   SimDraw draw;
-  SimPoint point;
+  std::vector<SimPoint> points;  ///< each with other requests of the workload
+  Json off, adaptive, again;     ///< means over the points
   SimJudgement judgement;
   double throughput = 1, ttft = 1;              ///< adaptive over off
   double again_throughput = 1, again_ttft = 1;  ///< off with other requests of the same workload, over off
-  Json again = Json::object();
-  double seconds = 0;               ///< of real time, all three runs
+  double seconds = 0;                           ///< of real time, all runs
 };
 
-constexpr std::size_t kOff = 0, kAdaptive = 1;           // of the scenario's policies
+constexpr std::size_t kOff = 0;                          // of the scenario's policies
 constexpr std::uint64_t kOtherRequests = 1'000'000'007;  // added to the seed of what is run, not of what is drawn
 
 double ratio(const Json& one, const Json& base, const char* figure) {
@@ -41,31 +41,49 @@ double ratio(const Json& one, const Json& base, const char* figure) {
 /// Whether `again` differs from `off` by as much as this, either way.
 bool is_noise(double ratio, double again) { return std::abs(std::log(ratio)) <= std::abs(std::log(again)); }
 
-Expected<Drawn> run_draw(std::uint64_t seed, std::size_t requests_max) {
+Expected<SimPoint> run_seed(const SimScenario& scenario, std::uint64_t seed,
+                            const std::vector<SimPolicy>& policies) {
+  SimPoint point;
+  point.seed = seed;
+  for (const auto& policy : policies) {
+    auto outcome = run_policy(scenario.document, policy, {seed, nullptr, 0});
+    if (!outcome) return outcome.error();
+    if (outcome->totals.requests == 0) outcome->problems.emplace_back("no request was measured");
+    point.runs.push_back(to_json(*outcome));
+    // Only the figures are still needed: the statistics of many engines are large.
+    outcome->stats = {};
+    point.outcomes.push_back(std::move(*outcome));
+  }
+  return point;
+}
+
+Expected<Drawn> run_draw(std::uint64_t seed, std::uint32_t seeds, std::size_t requests_max) {
   Drawn drawn;
   drawn.draw = draw_scenario(seed, requests_max);
-  drawn.point.seed = seed;
   auto scenario = parse_scenario(drawn.draw.document, "random");
   if (!scenario) return scenario.error();
   const auto started = std::chrono::steady_clock::now();
-  for (const auto& policy : scenario->policies) {
-    auto outcome = run_policy(scenario->document, policy, {seed, nullptr, 0});
-    if (!outcome) return outcome.error();
-    if (outcome->totals.requests == 0) outcome->problems.emplace_back("no request was measured");
-    drawn.point.runs.push_back(to_json(*outcome));
-    drawn.point.outcomes.push_back(std::move(*outcome));
+  // `again`: the same workload with other requests. What that moves is what so many runs of each cannot tell.
+  std::vector<SimPoint> again;
+  for (std::uint32_t n = 0; n < seeds; ++n) {
+    auto point = run_seed(*scenario, seed + 2 * n * kOtherRequests, scenario->policies);
+    if (!point) return point.error();
+    auto other =
+        run_seed(*scenario, seed + (2 * n + 1) * kOtherRequests, {scenario->policies[kOff]});
+    if (!other) return other.error();
+    drawn.points.push_back(std::move(*point));
+    again.push_back(std::move(*other));
   }
-  // The same workload with other requests: what that moves is what one run of each cannot tell.
-  auto again = run_policy(scenario->document, scenario->policies[kOff], {seed + kOtherRequests, nullptr, 0});
-  if (!again) return again.error();
-  drawn.again = to_json(*again);
   drawn.seconds = to_seconds(std::chrono::steady_clock::now() - started);
-  drawn.judgement = judge(*scenario, {drawn.point}).front();
-  const Json& runs = drawn.point.runs;
-  drawn.throughput = ratio(runs[kAdaptive], runs[kOff], "throughput_tokens_s");
-  drawn.ttft = ratio(runs[kAdaptive], runs[kOff], "ttft_p99_s");
-  drawn.again_throughput = ratio(drawn.again, runs[kOff], "throughput_tokens_s");
-  drawn.again_ttft = ratio(drawn.again, runs[kOff], "ttft_p99_s");
+  drawn.judgement = judge(*scenario, drawn.points).front();
+  Json means = means_by_policy(drawn.points);
+  drawn.off = std::move(means["off"]);
+  drawn.adaptive = std::move(means["adaptive"]);
+  drawn.again = std::move(means_by_policy(again)["off"]);
+  drawn.throughput = ratio(drawn.adaptive, drawn.off, "throughput_tokens_s");
+  drawn.ttft = ratio(drawn.adaptive, drawn.off, "ttft_p99_s");
+  drawn.again_throughput = ratio(drawn.again, drawn.off, "throughput_tokens_s");
+  drawn.again_ttft = ratio(drawn.again, drawn.off, "ttft_p99_s");
   return drawn;
 }
 
@@ -78,12 +96,14 @@ void print_worst(std::ostream& out, const std::string& title, std::vector<const 
   TextTable table;
   table.row({title, "tokens/s", "again", "ttft p99", "again", "off", "hit share", "slow share", "stalled", "workload", "tiers"});
   for (const auto* d : drawn) {
-    const Json& adaptive = d->point.runs[kAdaptive];
-    table.row({"seed " + std::to_string(d->draw.seed), percent(d->throughput), percent(d->again_throughput),
-               percent(d->ttft), percent(d->again_ttft),
-               human_us(d->point.runs[kOff]["ttft_p99_s"].get<double>() * 1e6),
-               fixed(adaptive["hit_share"].get<double>(), 3), fixed(adaptive["token_share"]["slow"].get<double>(), 3),
-               human_us(adaptive["stalled_s"].get<double>() * 1e6), d->draw.workload, d->draw.tiers});
+    const Json& adaptive = d->adaptive;
+    table.row({"seed " + std::to_string(d->draw.seed), percent(d->throughput),
+               percent(d->again_throughput), percent(d->ttft), percent(d->again_ttft),
+               human_us(d->off["ttft_p99_s"].get<double>() * 1e6),
+               fixed(adaptive["hit_share"].get<double>(), 3),
+               fixed(adaptive["token_share"]["slow"].get<double>(), 3),
+               human_us(adaptive["stalled_s"].get<double>() * 1e6), d->draw.workload,
+               d->draw.tiers});
   }
   table.print(out);
   out << '\n';
@@ -98,7 +118,7 @@ Json to_json(const Drawn& drawn) {
           {"again_throughput_ratio", drawn.again_throughput},
           {"again_ttft_p99_ratio", drawn.again_ttft},
           {"expect", drawn.judgement.expectations},
-          {"runs", drawn.point.runs},
+          {"runs", {drawn.off, drawn.adaptive}},
           {"again", drawn.again},
           {"scenario", drawn.draw.document}};
 }
@@ -117,7 +137,7 @@ int run_random(const SimulateOptions& options, std::ostream& out, std::ostream& 
   double wall = 0, slowest = 0;
   ProgressLine progress(!options.output.quiet);
   for (std::uint32_t n = 0; n < options.random && !interrupted(); ++n) {
-    auto drawn = run_draw(options.seed + n, options.requests_max);
+    auto drawn = run_draw(options.seed + n, options.seeds.value_or(1), options.requests_max);
     if (!drawn) return refuse("seed " + std::to_string(options.seed + n) + ": " + to_string(drawn.error()));
     broken_bounds += drawn->judgement.failed.empty() ? 0 : 1;
     const bool slower = drawn->throughput < 0.98 && !is_noise(drawn->throughput, drawn->again_throughput);
@@ -125,20 +145,22 @@ int run_random(const SimulateOptions& options, std::ostream& out, std::ostream& 
     beyond_noise += slower || later ? 1 : 0;
     wall += drawn->seconds;
     slowest = std::max(slowest, drawn->seconds);
-    for (auto lines : {broken(drawn->point), drawn->judgement.failed})
-      for (auto& line : lines) problems.push_back(std::move(line));
+    for (const auto& point : drawn->points)
+      for (auto& line : broken(point)) problems.push_back(std::move(line));
+    for (const auto& line : drawn->judgement.failed)
+      problems.push_back(drawn->points.size() == 1
+                             ? line
+                             : "seed " + std::to_string(drawn->draw.seed) + ": " + line);
     if (progress.due())
-      progress.show(std::to_string(n + 1) + " of " + std::to_string(options.random) + " scenarios, " +
-                    std::to_string(broken_bounds) + " beyond a bound");
-    // Only the figures are still needed: the statistics of many engines are large.
-    for (auto& outcome : drawn->point.outcomes) outcome.stats = {};
+      progress.show(std::to_string(n + 1) + " of " + std::to_string(options.random) +
+                    " scenarios, " + std::to_string(broken_bounds) + " beyond a bound");
     all.push_back(std::move(*drawn));
   }
   progress.finish();
   std::vector<SimPoint> points;
   std::vector<const Drawn*> pointers;
   for (const auto& drawn : all) {
-    points.push_back(drawn.point);
+    points.insert(points.end(), drawn.points.begin(), drawn.points.end());
     pointers.push_back(&drawn);
   }
   const auto promises = all_promises(points);

@@ -22,6 +22,16 @@ constexpr const char* kSections[] = {"about",    "origins", "engine",  "tiers", 
                                      "workload", "serving", "measure", "policies", "expect",
                                      "grid",     "seeds",   "judge"};
 
+/// Of these, what a policy's `set` may change.
+constexpr const char* kModelled[] = {"engine", "tiers", "device", "workload", "serving", "measure"};
+
+/// A place of the scenario that a run looks at.
+bool is_modelled(const std::string& pointer) {
+  return std::any_of(std::begin(kModelled), std::end(kModelled), [&](const std::string& section) {
+    return pointer.starts_with("/" + section + "/") || pointer == "/" + section;
+  });
+}
+
 Expected<SimPolicy> read_policy(const Json& entry, const std::string& path) {
   SimPolicy policy;
   if (entry.is_string()) {
@@ -38,6 +48,11 @@ Expected<SimPolicy> read_policy(const Json& entry, const std::string& path) {
   for (const auto& [key, value] : entry.items()) {
     if (key == "name") continue;
     if (key == "set" && value.is_object()) {
+      for (const auto& [pointer, to] : value.items())
+        if (!is_modelled(pointer))
+          return refuse(path + ".set: \"" + pointer +
+                        "\" is not allowed; expected a pointer into engine, tiers, device, "
+                        "workload, serving or measure");
       policy.set = value;
     } else if (key == "policy" && value.is_string()) {
       if (value == "off")
@@ -85,6 +100,9 @@ std::optional<OffloadError> read_tiers(const Json& document, SimSetup& setup) {
   if (!it->is_array()) return refuse("tiers: expected a list of tier models");
   for (std::size_t i = 0; i < it->size(); ++i) {
     const std::string path = "tiers[" + std::to_string(i) + "]";
+    if (!(*it)[i].is_object()) return refuse(path + ": expected an object, a tier model");
+    if (!(*it)[i].value("engine", Json::object()).is_object())
+      return refuse(path + ".engine: expected an object, the tier's own keys");
     auto node = parse_json_config((*it)[i].dump(), path);
     if (!node) return node.error();
     ConfigReader reader(*node, path);
@@ -116,6 +134,10 @@ Expected<SimScenario> parse_scenario(Json document, std::string name) {
   for (std::size_t i = 0; i < policies.size(); ++i) {
     auto policy = read_policy(policies[i], "policies[" + std::to_string(i) + "]");
     if (!policy) return policy.error();
+    for (const auto& other : scenario.policies)
+      if (other.name == policy->name)
+        return refuse("policies[" + std::to_string(i) + "].name: \"" + policy->name +
+                      "\" is not allowed; expected a name that no other policy has");
     scenario.policies.push_back(std::move(*policy));
   }
   for (std::size_t i = 0; i < expectations.size(); ++i) {
@@ -134,6 +156,8 @@ Expected<SimScenario> parse_scenario(Json document, std::string name) {
   for (const auto& pointer : grid) {
     if (!pointer.is_string()) return refuse("grid: expected a list of JSON pointers");
     scenario.grid.push_back(pointer.get<std::string>());
+    Json tried = document;
+    if (auto scaled = scale(tried, scenario.grid.back(), 1); !scaled) return scaled.error();
   }
   const Json seeds = document.value("seeds", Json(1));
   if (!seeds.is_number_integer() || seeds.get<std::int64_t>() < 1 ||
@@ -234,6 +258,17 @@ Expected<SimSetup> build_setup(const Json& document, const SimPolicy& policy) {
   setup.from_s = reader.number("from_s", 0, 0, 1e9);
   setup.to_s = reader.number("to_s", 0, 0, 1e9);
   if (auto error = reader.finish()) return *error;
+  if (setup.to_s != 0 && setup.to_s <= setup.from_s)
+    return refuse("measure.to_s: " + Json(setup.to_s).dump() +
+                  " is not allowed; expected 0 (until the workload ends) or more than "
+                  "from_s (" +
+                  Json(setup.from_s).dump() + ")");
+  const Json workload = document.value("workload", Json::object());
+  if (setup.to_s == 0 && workload.is_object() && workload.value("kind", Json()) == "multi_turn" &&
+      workload.value("requests", Json(0)) == 0)
+    return refuse(
+        "workload.requests: 0 is not allowed without measure.to_s: such a workload never ends; "
+        "expected 1 or more");
   if (setup.engine.tokens_per_chunk == 0)
     return refuse("engine.tokens_per_chunk: required by a simulation");
   return setup;

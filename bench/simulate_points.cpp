@@ -21,12 +21,15 @@ Json by_policy(const Json& runs) {
   return named;
 }
 
-/// Adds every number of `more`, divided by `count`, to the same member of `sum`.
+/// Adds every number of `more`, divided by `count`, to the same member of `sum`; words are those of the first.
 void add_part(Json& sum, const Json& more, double count) {
   if (more.is_object()) {
+    if (sum.is_null()) sum = Json::object();
     for (const auto& [key, value] : more.items()) add_part(sum[key], value, count);
   } else if (more.is_number()) {
     sum = (sum.is_number() ? sum.get<double>() : 0.0) + more.get<double>() / count;
+  } else if (sum.is_null()) {
+    sum = more;
   }
 }
 
@@ -108,10 +111,21 @@ std::vector<SimJudgement> judge(const SimScenario& scenario, const std::vector<S
     Json means = Json::object();
     const auto count = static_cast<double>(seeds[name].size());
     for (const auto* point : seeds[name]) add_part(means, by_policy(point->runs), count);
-    judgements.push_back(
-        judge(scenario, "mean of " + std::to_string(seeds[name].size()) + " seeds" + name, means));
+    const auto& of = seeds[name];
+    judgements.push_back(judge(scenario,
+                               of.size() == 1
+                                   ? describe(*of.front())
+                                   : "mean of " + std::to_string(of.size()) + " seeds" + name,
+                               means));
   }
   return judgements;
+}
+
+Json means_by_policy(const std::vector<SimPoint>& points) {
+  Json means = Json::object();
+  for (const auto& point : points)
+    add_part(means, by_policy(point.runs), static_cast<double>(points.size()));
+  return means;
 }
 
 std::vector<PromiseCheck> all_promises(const std::vector<SimPoint>& points) {

@@ -35,6 +35,8 @@ std::string describe(const SimPoint& point);
 std::vector<std::string> broken(const SimPoint& point);
 /// At least one, the first of the first point.
 std::vector<SimJudgement> judge(const SimScenario& scenario, const std::vector<SimPoint>& points);
+/// The figures of each policy, means over the points.
+Json means_by_policy(const std::vector<SimPoint>& points);
 /// Promises of all points and policies together; the first that broke one says why.
 std::vector<PromiseCheck> all_promises(const std::vector<SimPoint>& points);
 /// A Markdown table, means over the points that vary nothing: one row per policy, then what was expected of them.

@@ -117,6 +117,28 @@ TEST_CASE("a drawn scenario can be repeated alone, also as a file", "[bench][eng
   CHECK(f.run().document["runs"] == last["runs"]);
 }
 
+TEST_CASE("several seeds of a drawn scenario are judged by their means", "[bench][engine]") {
+  Fixture f;
+  f.options.output.quiet = true;
+  f.options.random = 1;
+  f.options.requests_max = 60;
+  f.options.seed = 11;
+  const auto one = f.run().document["scenarios"][0];
+  f.options.seeds = 3;
+  const auto three = f.run().document["scenarios"][0];
+  CHECK(three["scenario"] == one["scenario"]);  // what is drawn is the same
+  CHECK(three["runs"][0]["ttft_p99_s"] != one["runs"][0]["ttft_p99_s"]);
+  CHECK(three["again"]["ttft_p99_s"] != one["again"]["ttft_p99_s"]);
+  CHECK(three["runs"][1]["policy"] == "adaptive");
+  for (const auto& [figure, ratio] :
+       {std::pair{"throughput_tokens_s", "throughput_ratio"}, {"ttft_p99_s", "ttft_p99_ratio"}})
+    CHECK(three[ratio].get<double>() ==
+          Approx(three["runs"][1][figure].get<double>() / three["runs"][0][figure].get<double>()));
+  REQUIRE(three["expect"].size() == 2);
+  CHECK(three["expect"][0]["left"].get<double>() ==
+        Approx(three["runs"][1]["throughput_tokens_s"].get<double>()));
+}
+
 TEST_CASE("a broken bound is named with its seed and gives status 1", "[bench][engine]") {
   Fixture f;
   f.options.random = 12;

@@ -42,9 +42,35 @@ TEST_CASE("what is no scenario is refused in one line, before anything runs", "[
         std::string::npos);
   CHECK(line(R"({"policies": ["off"], "expect": [{"that": "of.ttft_p99_s <= 1"}]})").find("there is no policy of") !=
         std::string::npos);
+  CHECK(line(R"({"policies": ["off", {"name": "off", "policy": "adaptive"}]})") ==
+        "policies[1].name: \"off\" is not allowed; expected a name that no other policy has");
+  CHECK(line(R"({"policies": [{"name": "a", "set": {"/tier/0/depth": 4}}]})")
+            .find("policies[0].set: \"/tier/0/depth\" is not allowed; expected a pointer into "
+                  "engine, tiers") == 0);
+  CHECK(line(R"({"device": {"hbm_chunks": 1}, "grid": ["/device/hbm_chunk"]})") ==
+        "grid: /device/hbm_chunk is no number of the scenario");
   const std::string deep = R"({"expect": [{"that": ")" + std::string(50000, '(') + R"(1 <= 1"}]})";
   CHECK(line(deep.c_str()).find("nested deeper") != std::string::npos);
   CHECK(line(R"x({"policies": ["off"], "expect": [{"that": "off.a / off.b <= min(1, -(2))"}]})x").empty());
+}
+
+TEST_CASE("models that cannot be run are refused in one line", "[bench][unit]") {
+  const auto line = [](const char* keys) {
+    const auto document =
+        Json::parse(std::string(R"({"engine": {"chunk_bytes": 4096, "cpu_bytes_to_use": 409600,
+        "tokens_per_chunk": 16}, "device": {"hbm_chunks": 100}, )") +
+                    keys + "}");
+    const auto setup = build_setup(document, SimPolicy{});
+    return setup ? std::string() : setup.error().detail;
+  };
+  CHECK(line(R"("measure": {"from_s": 10, "to_s": 10})")
+            .find("measure.to_s: 10.0 is not allowed; expected 0") == 0);
+  CHECK(line(R"("workload": {"kind": "multi_turn"})")
+            .find("workload.requests: 0 is not allowed without measure.to_s") == 0);
+  CHECK(line(R"("workload": {"kind": "multi_turn"}, "measure": {"to_s": 10})").empty());
+  CHECK(line(R"("tiers": [5])") == "tiers[0]: expected an object, a tier model");
+  CHECK(line(R"("tiers": [{"engine": 5}])") ==
+        "tiers[0].engine: expected an object, the tier's own keys");
 }
 
 TEST_CASE("a parameter is scaled, and what is no number is refused", "[bench][unit]") {
